@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use wirebeat_units::Nanos;
 
+use crate::acks::Acks;
 use crate::api::{Limits, Session};
 use crate::counters::Counters;
 use crate::fault::{Fault, Faults};
@@ -124,6 +125,7 @@ pub(crate) struct Core {
     fallback: Profile,
     pub ranges: Slab<Ranges>,
     pub wheel: Wheel,
+    pub acks: Acks,
     pub ready: Ready,
     pub replies: VecDeque<Outgoing>,
     pub counters: Counters,
@@ -145,12 +147,14 @@ impl Core {
         now: Nanos,
         nodes: usize,
     ) -> Core {
+        let acks = Acks::new(limits.sessions, profiles.iter().map(|profile| profile.delayed_ack));
         let secret = [siphash(seed, &[1]), siphash(seed, &[2])];
         Core {
             profiles,
             fallback: Profile::default(),
             ranges: Slab::new(limits.ranges),
             wheel: Wheel::new(nodes, Tick::at(now)),
+            acks,
             ready: Ready::new(nodes),
             replies: VecDeque::with_capacity(REPLIES_MAX),
             counters: Counters::default(),

@@ -124,7 +124,7 @@ impl Tcb {
             self.acks_owed = self.acks_owed.max(1);
         } else if !bytes.is_empty() {
             cx.app.received(cx.session, Received { offset, bytes, in_order: self.received });
-            self.delay_ack(core, cx, advanced);
+            self.delay_ack(core, advanced);
         }
         if fin { self.take_fin(cx) } else { Fate::Keep }
     }
@@ -224,7 +224,7 @@ impl Tcb {
 
     /// Owes an acknowledgment for `len` bytes of data in order: for every second segment at once, otherwise before long.
     #[inline]
-    fn delay_ack<A: Application>(&mut self, core: &Core, cx: &Context<'_, A>, len: u32) {
+    fn delay_ack(&mut self, core: &Core, len: u32) {
         let profile = core.profile(self.profile);
         let (delay, mss) = (profile.delayed_ack, u32::from(self.mss));
         // A card or a kernel may have put several segments together (GRO): each of them counts.
@@ -234,9 +234,19 @@ impl Tcb {
             && self.received <= u64::from(profile.quick_acks) * u64::from(mss);
         if self.unacked >= SEGMENTS_PER_ACK || is_quick || delay.get() == 0 {
             self.acks_owed = self.acks_owed.max(1);
-        } else if !self.has(Marks::ACK_DELAYED) {
-            self.set(Marks::ACK_DELAYED);
-            self.ack_timer_at = Tick::after(cx.now, delay);
+        }
+    }
+
+    /// Begins the delay of an acknowledgment, at the end of a turn in which nothing took it along: who answers at once needs none.
+    #[inline]
+    pub(crate) fn begin_ack_delay<A>(&mut self, core: &mut Core, cx: &Context<'_, A>) {
+        let delay = core.profile(self.profile).delayed_ack;
+        match core.acks.push(delay, Tick::after(cx.now, delay), cx.node) {
+            Some(at) => {
+                self.set(Marks::ACK_DELAYED);
+                self.ack_timer_at = at;
+            }
+            None => self.owe_ack(),
         }
     }
 

@@ -108,6 +108,10 @@ impl Tcb {
             }
             self.clear(Marks::PROBE);
         }
+        let waits = self.unacked > 0 && self.acks_owed == 0 && turn == Turn::Done;
+        if waits && !self.has(Marks::ACK_DELAYED) {
+            self.begin_ack_delay(core, cx);
+        }
         if self.acks_owed > 0 && !self.send_control(core, cx, tuple, Cause::Ack, out) {
             return Turn::Blocked;
         }

@@ -347,14 +347,9 @@ impl Tcb {
         self.acks_owed = self.acks_owed.saturating_add(1);
     }
 
-    /// The earlier of the two deadlines that are set.
+    /// When the wheel is to call: the deadline of the main timer. Delayed acknowledgments have a queue of their own.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Tick> {
-        let timer = (self.timer != Timer::Idle).then_some(self.timer_at);
-        let ack = self.has(Marks::ACK_DELAYED).then_some(self.ack_timer_at);
-        match (timer, ack) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (one, other) => one.or(other),
-        }
+        (self.timer != Timer::Idle).then_some(self.timer_at)
     }
 }

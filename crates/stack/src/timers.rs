@@ -62,6 +62,17 @@ impl Tcb {
         core.arm(cx.node, self);
     }
 
+    /// The queue of delayed acknowledgments called: whether one is due. It may have gone with data, or another one begun since.
+    #[inline]
+    pub(crate) fn delayed_ack(&mut self, now: Tick) -> bool {
+        if !self.has(Marks::ACK_DELAYED) || !self.ack_timer_at.is_due(now) {
+            return false;
+        }
+        self.clear(Marks::ACK_DELAYED);
+        self.acks_owed = self.acks_owed.max(1);
+        true
+    }
+
     /// The wheel called: does what is due.
     pub(crate) fn timers<A: Application>(
         &mut self,
@@ -69,11 +80,6 @@ impl Tcb {
         cx: &mut Context<'_, A>,
     ) -> Fate {
         self.clear(Marks::ARMED);
-        if self.has(Marks::ACK_DELAYED) && self.ack_timer_at.is_due(cx.tick) {
-            self.clear(Marks::ACK_DELAYED);
-            self.acks_owed = self.acks_owed.max(1);
-            core.ready.push(cx.node);
-        }
         if self.timer == Timer::Idle || !self.timer_at.is_due(cx.tick) {
             return Fate::Keep;
         }

@@ -139,6 +139,8 @@ impl Watch {
                 (tcb, deadline, armed)
             );
         }
+        let delayed = tcb.has(Marks::ACK_DELAYED) && !is_queued;
+        holds!("delayed", !delayed || core.acks.holds(at, tcb.ack_timer_at), tcb);
         holds!(
             "armed",
             tcb.has(Marks::ARMED) == armed.is_some() && armed.is_none_or(|it| it == tcb.wheel_at),

@@ -189,6 +189,7 @@ impl Stack {
     /// # Errors
     /// When there is no profile with this number.
     pub fn set_profile(&mut self, number: u8, profile: Profile) -> Result<(), OpenError> {
+        self.core.acks.prepare(profile.delayed_ack);
         *self.core.profiles.get_mut(usize::from(number)).ok_or(OpenError::Profile)? = profile;
         Ok(())
     }

@@ -155,7 +155,8 @@ impl Stack {
 
     /// When [`Stack::expire`] is to be called next, seen from `now`; `None` when nothing waits.
     pub fn next_timer(&self, now: Nanos) -> Option<Nanos> {
-        self.core.wheel.next_tick().map(|tick| tick.start(now))
+        let ticks = self.core.wheel.next_tick().into_iter().chain(self.core.acks.next_tick());
+        ticks.reduce(Tick::min).map(|tick| tick.start(now))
     }
 
     /// What a session is like; `None` when there is none.
@@ -197,7 +198,7 @@ impl Stack {
 
     /// What all that could grow has memory for: the same at all times.
     #[cfg(test)]
-    pub(crate) fn reserved(&self) -> [usize; 7] {
+    pub(crate) fn reserved(&self) -> [usize; 8] {
         let core = &self.core;
         let slabs =
             [self.sessions.reserved(), self.half_open.reserved(), self.time_wait.reserved()];
@@ -208,6 +209,7 @@ impl Stack {
             c,
             core.ranges.reserved(),
             core.wheel.reserved(),
+            core.acks.reserved(),
             core.ready.reserved(),
             core.replies.capacity(),
         ]
@@ -353,6 +355,12 @@ impl Stack {
         std::hint::black_box(self.sessions.get(node).map(|tcb| (tcb.snd_una, tcb.srtt, tcb.user)));
     }
 
+    /// As [`Stack::touch`], but only what tells whether an acknowledgment is due.
+    #[inline]
+    fn touch_times(&self, node: u32) {
+        std::hint::black_box(self.sessions.get(node).map(|tcb| (tcb.marks, tcb.ack_timer_at)));
+    }
+
     #[inline]
     fn read<'a>(&mut self, packet: &'a [u8], checksum: Checksum) -> Option<Segment<'a>> {
         let arrivals = &mut self.core.counters.arrivals;
@@ -475,6 +483,25 @@ impl Stack {
     pub fn expire<A: Application>(&mut self, now: Nanos, budget: usize, app: &mut A) -> bool {
         let tick = Tick::at(now);
         let mut left = budget;
+        while left > 0 {
+            let mut nodes = [NONE; BATCH];
+            let mut count = 0;
+            for slot in nodes.iter_mut().take(left) {
+                let Some(node) = self.core.acks.due(tick) else { break };
+                (*slot, count) = (node, count + 1);
+            }
+            nodes.iter().take(count).for_each(|node| self.touch_times(*node));
+            for node in nodes.into_iter().take(count) {
+                if self.sessions.get_mut(node).is_some_and(|tcb| tcb.delayed_ack(tick)) {
+                    self.core.ready.push(node);
+                }
+            }
+            if count < left.min(BATCH) {
+                left -= count;
+                break;
+            }
+            left -= count;
+        }
         while left > 0 {
             let mut nodes = [NONE; BATCH];
             let mut count = 0;

@@ -1,0 +1,118 @@
+//! Acknowledgments that are delayed, in the order in which they are due.
+//!
+//! All delays of a profile are equally long, so what begins first ends first: a queue, and no sorting, where the wheel would have to
+//! touch the memory of neighbours for each. An entry stays where it is when the acknowledgment goes with data before its time; the
+//! session is asked when the time has come.
+
+use std::collections::VecDeque;
+
+use wirebeat_units::Nanos;
+
+use crate::tick::Tick;
+
+/// Entries that there may be beside one for each session: one session may have several, of which the last counts.
+const SPARE: usize = 1 << 16;
+
+/// The queues, one for each length of delay.
+#[derive(Debug)]
+pub(crate) struct Acks {
+    queues: Vec<Queue>,
+    capacity: usize,
+}
+
+#[derive(Debug)]
+struct Queue {
+    delay: Nanos,
+    entries: VecDeque<(Tick, u32)>,
+}
+
+impl Acks {
+    /// Queues for `delays`, of a stack with `sessions`.
+    pub fn new(sessions: usize, delays: impl Iterator<Item = Nanos>) -> Acks {
+        let mut acks = Acks { queues: Vec::new(), capacity: sessions + SPARE };
+        delays.for_each(|delay| acks.prepare(delay));
+        acks
+    }
+
+    /// Makes room for delays of this length.
+    pub fn prepare(&mut self, delay: Nanos) {
+        if delay > Nanos::ZERO && self.queues.iter().all(|queue| queue.delay != delay) {
+            self.queues.push(Queue { delay, entries: VecDeque::with_capacity(self.capacity) });
+        }
+    }
+
+    /// Has `node` called at `at`, which is `delay` from now. When it is called in fact; `None` where there is no room.
+    #[inline]
+    pub fn push(&mut self, delay: Nanos, at: Tick, node: u32) -> Option<Tick> {
+        let capacity = self.capacity;
+        let queue = self.queues.iter_mut().find(|queue| queue.delay == delay)?;
+        if queue.entries.len() >= capacity {
+            return None;
+        }
+        // A clock of the embedder's that goes back does not bring the order into disorder.
+        let at =
+            queue.entries.back().map_or(at, |(last, _)| if at.is_due(*last) { *last } else { at });
+        queue.entries.push_back((at, node));
+        Some(at)
+    }
+
+    /// The next node whose time has come at `now`.
+    #[inline]
+    pub fn due(&mut self, now: Tick) -> Option<u32> {
+        self.queues.iter_mut().find_map(|queue| {
+            let is_due = queue.entries.front().is_some_and(|(at, _)| at.is_due(now));
+            if is_due { queue.entries.pop_front().map(|(_, node)| node) } else { None }
+        })
+    }
+
+    /// When the next one is due.
+    pub fn next_tick(&self) -> Option<Tick> {
+        let fronts = self.queues.iter().filter_map(|queue| queue.entries.front());
+        fronts.map(|(at, _)| *at).reduce(Tick::min)
+    }
+
+    /// Whether `node` is called at `at`.
+    #[cfg(test)]
+    pub fn holds(&self, node: u32, at: Tick) -> bool {
+        self.queues.iter().any(|queue| queue.entries.contains(&(at, node)))
+    }
+
+    #[cfg(test)]
+    pub fn reserved(&self) -> usize {
+        self.queues.iter().map(|queue| queue.entries.capacity()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_began_first_is_called_first_and_lengths_do_not_mix() {
+        let [short, long] = [40, 200].map(Nanos::from_millis);
+        let mut acks = Acks::new(2, [short, Nanos::ZERO, short, long].into_iter());
+        assert_eq!(acks.queues.len(), 2);
+        for (delay, at, node) in [(long, 700, 1), (short, 160, 2), (short, 161, 3)] {
+            assert_eq!(acks.push(delay, Tick(at), node), Some(Tick(at)));
+        }
+        assert_eq!(acks.push(short, Tick(100), 4), Some(Tick(161)), "the clock went back");
+        assert_eq!(acks.push(Nanos::from_secs(1), Tick(100), 4), None, "no such length");
+        assert_eq!((acks.next_tick(), acks.due(Tick(159))), (Some(Tick(160)), None));
+        let mut called = Vec::new();
+        while let Some(node) = acks.due(Tick(161)) {
+            called.push(node);
+        }
+        assert_eq!((called, acks.next_tick()), (vec![2, 3, 4], Some(Tick(700))));
+    }
+
+    #[test]
+    fn there_is_an_end_to_what_is_remembered() {
+        let delay = Nanos::from_millis(40);
+        let mut acks = Acks::new(2, std::iter::once(delay));
+        let count = (0..).take_while(|_| acks.push(delay, Tick(5), 0).is_some()).count();
+        assert_eq!(count, 2 + SPARE);
+        let reserved = acks.reserved();
+        acks.due(Tick(5));
+        assert!(acks.push(delay, Tick(6), 0).is_some() && acks.reserved() == reserved);
+    }
+}
