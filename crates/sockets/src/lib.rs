@@ -1,7 +1,7 @@
 //! The operating system's sockets as a TCP for sessions: [`HostStack`], an implementation of [`wirebeat_converse::stack::Stack`].
 //!
-//! One stack belongs to one thread and shares nothing: thousands of non-blocking sockets behind one epoll ([`poller`]), each with
-//! its place in its own stream ([`socket`]). No memory is allocated for an event. What is asked of TCP is a [`Profile`] of plain
+//! One stack belongs to one thread and shares nothing: thousands of non-blocking sockets behind one epoll (`poller.rs`), each with
+//! its place in its own stream (`socket.rs`). No memory is allocated for an event. What is asked of TCP is a [`Profile`] of plain
 //! data, tried before the start; what this machine allows (descriptors, ports) is read in [`machine`]. Programs are known by the
 //! trait alone. Begin reading in `stack.rs`.
 
