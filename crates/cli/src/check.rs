@@ -83,6 +83,9 @@ struct Entry {
     ports: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     flows: Option<usize>,
+    /// Groups of sessions, where there are some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sessions: Option<usize>,
     /// What could not be checked without links, a sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_checked: Vec<String>,
@@ -102,16 +105,21 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
             Ok((read, checked)) => {
                 let scenario = &read.scenario;
                 let (ports, flows) = (scenario.ports.len(), scenario.flows.len());
-                text += &format!(
-                    "{}: ok: {}, {}\n",
-                    read.name,
-                    counted(flows as u64, "flow"),
-                    counted(ports as u64, "port")
-                );
+                let sessions = Some(scenario.sessions.len()).filter(|groups| *groups > 0);
+                let mut parts = Vec::new();
+                if flows > 0 || sessions.is_none() {
+                    parts.push(counted(flows as u64, "flow"));
+                }
+                parts.extend(sessions.map(|groups| match groups {
+                    1 => "1 group of sessions".to_owned(),
+                    many => format!("{many} groups of sessions"),
+                }));
+                parts.push(counted(ports as u64, "port"));
+                text += &format!("{}: ok: {}\n", read.name, parts.join(", "));
                 let not_checked = unchecked(&checked);
                 not_checked.iter().for_each(|what| text += &format!("  {what}\n"));
                 let (ports, flows) = (Some(ports), Some(flows));
-                Entry { file, ok: true, ports, flows, not_checked, error: None }
+                Entry { file, ok: true, ports, flows, sessions, not_checked, error: None }
             }
             Err(failure) => {
                 code = code.max(failure.exit_code());
@@ -119,7 +127,16 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
                     output::tell(&failure.to_string());
                 }
                 let error = Some(failure.sentence());
-                Entry { file, ok: false, ports: None, flows: None, not_checked: Vec::new(), error }
+                let not_checked = Vec::new();
+                Entry {
+                    file,
+                    ok: false,
+                    ports: None,
+                    flows: None,
+                    sessions: None,
+                    not_checked,
+                    error,
+                }
             }
         };
         files.push(entry);

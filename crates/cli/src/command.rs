@@ -9,8 +9,8 @@ use wirebeat_run::Exit;
 use crate::failure::Failure;
 use crate::output::{self, Output, ReportArgs};
 use crate::{
-    archive, capture, check, completions, convert, ctl, demo, doctor, explain, man, receive,
-    replay, report, run, send, usage,
+    archive, capture, check, completions, convert, ctl, demo, doctor, explain, load, man, receive,
+    replay, report, run, send, serve, usage,
 };
 
 /// What the program is called.
@@ -65,6 +65,8 @@ enum Command {
     Receive(Box<receive::Args>),
     Capture(Box<capture::Args>),
     Replay(Box<replay::Args>),
+    Load(Box<load::Args>),
+    Serve(Box<serve::Args>),
     Run(run::Args),
     Report(report::Args),
     Check(check::Args),
@@ -86,6 +88,8 @@ impl Command {
             Command::Receive(args) => args.report.clone(),
             Command::Capture(args) => args.report.clone(),
             Command::Replay(args) => args.report.clone(),
+            Command::Load(args) => args.report.clone(),
+            Command::Serve(args) => args.report.clone(),
             Command::Run(args) => args.report.clone(),
             Command::Report(args) => args.report(),
             Command::Check(args) => args.report(),
@@ -106,6 +110,8 @@ impl Command {
             Command::Receive(args) => receive::run(args, output),
             Command::Capture(args) => capture::run(args, output),
             Command::Replay(args) => replay::run(args, output),
+            Command::Load(args) => load::run(args, output),
+            Command::Serve(args) => serve::run(args, output),
             Command::Run(args) => run::run(args, output),
             Command::Report(args) => report::run(args, output),
             Command::Check(args) => check::run(args, output),

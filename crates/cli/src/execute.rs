@@ -1,4 +1,4 @@
-//! Runs a scenario and gives its report: what `send`, `run` and `demo` have in common.
+//! Runs a scenario and gives its report: what `send`, `load`, `serve`, `run` and `demo` have in common.
 
 use std::path::Path;
 

@@ -25,8 +25,9 @@ Examples:
 ///
 /// For each flow: where it goes, when, how fast on each layer, how its frames follow one another, how long
 /// they are, what changes, and the first frames with every field named. For each port: whether an engine
-/// can repeat a round of frames by itself, and if not, why. What a scenario leaves to the machine
-/// (addresses, next hops) is made up.
+/// can repeat a round of frames by itself, and if not, why. For each group of sessions: when they start,
+/// what they say, how much data that is, and which ports and how much memory it takes. What a scenario
+/// leaves to the machine (addresses, next hops) is made up.
 #[derive(ClapArgs, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -35,7 +36,7 @@ pub struct Args {
     scenario: PathBuf,
     #[command(flatten)]
     reading: FileArgs,
-    /// Explain this flow alone
+    /// Explain this flow, or group of sessions, alone
     #[arg(long, value_name = "NAME")]
     flow: Option<String>,
     /// How many frames to show of each flow [default: 1, or 3 where they differ]
@@ -54,9 +55,9 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     };
     let (file, checked) = checked(&args.scenario, &args.reading)?;
     let only = args.flow.as_deref();
-    let flows = &file.scenario.flows;
-    if let Some(name) = only.filter(|name| !flows.contains_key(*name)) {
-        let names: Vec<&str> = flows.keys().map(String::as_str).take(12).collect();
+    let names = file.scenario.flows.keys().chain(file.scenario.sessions.keys());
+    if let Some(name) = only.filter(|only| !names.clone().any(|name| name == only)) {
+        let names: Vec<&str> = names.map(String::as_str).take(12).collect();
         let why = fault!("there is no flow '{name}'"; "{}", human::present(&names));
         return Err(Failure::usage(why).at("--flow"));
     }

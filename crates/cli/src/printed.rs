@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use wirebeat_traffic::scenario::Scenario;
 
 use crate::command::definition;
-use crate::{replay, send};
+use crate::{load, replay, send, serve};
 
 /// A flag, a value that is not the default, and flags that it does not go without; behind '=', flags that do not go without
 /// it either.
@@ -100,12 +100,74 @@ const CAPTURES: &[Flag] = &[
     ("destination-mac", "02:00:00:00:00:02", ""),
 ];
 
+/// Flags of `load` with HTTP.
+const WEB: &[Flag] = &[
+    ("rate", "1000/s", ""),
+    ("departures", "poisson", "--rate 1000/s"),
+    ("users", "50", ""),
+    ("think", "5ms", "--users 7"),
+    ("hold", "5s", ""),
+    ("count", "1000", ""),
+    ("limit", "100", ""),
+    ("beyond", "queue", "--limit 100"),
+    ("timeout", "3s", ""),
+    ("clients", "10.0.1.0/24", ""),
+    ("requests", "10", ""),
+    ("request-think", "1ms", "--requests 3"),
+    ("pipeline", "4", "--requests 8"),
+    ("method", "POST", ""),
+    ("header", "Accept:text/html", ""),
+    ("body", "10kB", ""),
+    ("expect-status", "404", ""),
+    ("expect-size", "612B", ""),
+    ("reset", "", ""),
+    ("time", "30s", ""),
+    ("seed", "7", ""),
+];
+
+/// What is asked of TCP, and what has to come of it.
+const TCP: &[Flag] = &[
+    ("congestion", "reno", ""),
+    ("mss", "1000", ""),
+    ("nagle", "", ""),
+    ("pacing", "10Mbps", ""),
+    ("dscp", "ef", ""),
+    ("ttl", "3", ""),
+    ("expect", "established>=1000", ""),
+];
+
+/// Flags of `load` with echoes.
+const ECHO: &[Flag] = &[
+    ("program", "http", ""),
+    ("size", "1kB", ""),
+    ("requests", "10", ""),
+    ("gap", "10ms", "--requests 3"),
+];
+
+/// Flags of `load` and `serve` with bulk data.
+const BULK: &[Flag] = &[("reverse", "", ""), ("both-ways", "", ""), ("bytes", "1GB", "")];
+
+/// Flags of `load` and `serve` with requests and responses.
+const EXCHANGE: &[Flag] =
+    &[("requests", "9", ""), ("request-size", "9kB", ""), ("response-size", "1MB", "")];
+
+/// Flags of `serve` with HTTP.
+const WEB_SERVER: &[Flag] = &[
+    ("listen", "10.0.2.9:80", ""),
+    ("timeout", "3s", ""),
+    ("size", "20kB", ""),
+    ("status", "404", ""),
+    ("framing", "chunked", ""),
+    ("header", "Server:x", ""),
+    ("time", "30s", ""),
+    ("seed", "7", ""),
+];
+
+/// Flags that say nothing of the traffic, of commands that send frames.
+const OF_FRAMES: [&str; 4] = ["peer", "key", "key-file", "control"];
+
 /// Flags that say nothing of the traffic.
-const BESIDE: [&str; 14] = [
-    "peer",
-    "key",
-    "key-file",
-    "control",
+const BESIDE: [&str; 10] = [
     "json",
     "json-lines",
     "details",
@@ -137,7 +199,53 @@ fn all() -> Vec<Printing> {
             (name, value, if name == "drift" { drift } else { with })
         })
     };
+    let load =
+        |line: &str| load::tests::scenario(line).unwrap_or_else(|why| panic!("{line}: {why:?}"));
+    let serve =
+        |line: &str| serve::tests::scenario(line).unwrap_or_else(|why| panic!("{line}: {why:?}"));
     vec![
+        Printing {
+            command: "load",
+            least: "http://10.0.2.9/ --count 7",
+            flags: WEB.iter().chain(TCP).copied().collect(),
+            scenario: load,
+        },
+        Printing {
+            command: "load",
+            least: "10.0.2.9:5202 --program request-response --count 7",
+            flags: EXCHANGE.to_vec(),
+            scenario: load,
+        },
+        Printing {
+            command: "load",
+            least: "10.0.2.9:7 --program echo --count 7",
+            flags: ECHO.to_vec(),
+            scenario: load,
+        },
+        Printing {
+            command: "load",
+            least: "10.0.2.9:5201 --program bulk",
+            flags: BULK.iter().copied().chain([("streams", "4", "")]).collect(),
+            scenario: load,
+        },
+        Printing {
+            command: "serve",
+            least: "http --listen 80",
+            flags: WEB_SERVER.iter().chain(TCP).copied().collect(),
+            scenario: serve,
+        },
+        Printing {
+            command: "serve",
+            least: "request-response --listen 80",
+            flags: EXCHANGE.to_vec(),
+            scenario: serve,
+        },
+        Printing {
+            command: "serve",
+            least: "bulk --listen 80",
+            flags: BULK.to_vec(),
+            scenario: serve,
+        },
         Printing {
             command: "send",
             least: "--to 10.0.0.2",
@@ -211,11 +319,13 @@ fn every_flag_that_there_is_is_tried() {
         if printing.is_empty() {
             continue;
         }
+        let of_frames = OF_FRAMES.into_iter().filter(|_| !["load", "serve"].contains(&name));
         let tried: BTreeSet<&str> = printing
             .iter()
             .flat_map(|one| &one.flags)
             .map(|(flag, ..)| *flag)
             .chain(BESIDE)
+            .chain(of_frames)
             .collect();
         let missing: Vec<_> = flags.difference(&tried).collect();
         assert!(

@@ -10,9 +10,11 @@ use serde::de::DeserializeOwned;
 use wirebeat_import::Dialect;
 use wirebeat_run::{Bins, Codec, LogForm};
 use wirebeat_traffic::engines::{Ability, Engine};
+use wirebeat_traffic::scenario::departures::Duration;
 use wirebeat_traffic::scenario::header::hex::Hex;
 use wirebeat_traffic::scenario::header::payload::Payload;
 use wirebeat_traffic::scenario::header::udp::DISCARD;
+use wirebeat_traffic::scenario::session::DataSize;
 use wirebeat_traffic::scenario::{Departures, FlowRate, Size, yaml};
 use wirebeat_traffic::scenario::{
     EngineChoice, LateChoice, PriorityChoice, TimestampsChoice, WaitChoice, XdpModeChoice,
@@ -262,6 +264,19 @@ pub fn rate(text: &str) -> Result<FlowRate, Fault> {
     }
 }
 
+/// Reads how many bytes a message has.
+pub fn data_size(text: &str) -> Result<DataSize, Fault> {
+    word_or_yaml(text)
+}
+
+/// Reads a time, or how it varies.
+pub fn duration(text: &str) -> Result<Duration, Fault> {
+    match text.trim_start().starts_with('{') {
+        true => yaml::value(text),
+        false => text.parse::<Nanos>().map(Duration::Fixed).map_err(|error| error.fault()),
+    }
+}
+
 /// What a scenario has in its place: a word, or a map in braces.
 fn word_or_yaml<T: FromStr<Err = Fault> + DeserializeOwned>(text: &str) -> Result<T, Fault> {
     if text.trim_start().starts_with('{') { yaml::value(text) } else { text.parse() }
@@ -383,6 +398,16 @@ impl FromStr for HostPort {
 }
 
 impl HostPort {
+    /// The host's name, or its address without brackets.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port, where it is written.
+    pub fn port(&self) -> Option<u16> {
+        self.port
+    }
+
     /// Its address, `port` being the usual one. Asks the system for the address of a name.
     pub fn resolve(&self, port: u16) -> Result<SocketAddr, Fault> {
         use std::net::ToSocketAddrs;

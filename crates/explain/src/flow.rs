@@ -2,7 +2,7 @@
 
 use wirebeat_traffic::compile::CompileError;
 use wirebeat_traffic::compile::anatomy::mean_length;
-use wirebeat_traffic::program::{Late, Pace, Stream};
+use wirebeat_traffic::program::{Late, Pace, Program, Stream};
 use wirebeat_traffic::scenario::change::Phase;
 use wirebeat_traffic::scenario::{Change, FlowSpec};
 use wirebeat_traffic::schedule::{Schedule, Shard};
@@ -55,7 +55,7 @@ pub fn explain(
     {
         page.fact("late", &format!("a frame more than {drift} late is not sent, but counted"));
     }
-    departures(page, checked, number, shown.departures);
+    departures(page, &checked.program, number, shown.departures);
     for (phase, (place, stream)) in phases.iter().zip(streams.iter().enumerate()) {
         let before = phases.get(place.wrapping_sub(1));
         if before.is_none_or(|before| before.flow.packet != phase.flow.packet) {
@@ -173,7 +173,7 @@ fn rates(stream: &Stream) -> Option<String> {
 }
 
 /// With as many digits as mean something.
-fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     match value {
         large if large >= 1000.0 => human::count(large.round() as u64),
         small => {
@@ -223,19 +223,20 @@ fn sizes(flow: &FlowSpec, stream: &Stream) -> String {
     }
 }
 
-fn departures(page: &mut Page, checked: &Checked, flow: u32, most: u64) {
+/// The first departures of a flow of `program`.
+pub fn departures(page: &mut Page, program: &Program, flow: u32, most: u64) {
     if most == 0 {
         return;
     }
-    if checked.program.is_recorded(flow) {
+    if program.is_recorded(flow) {
         page.fact("first due", "as it was recorded: files are not read here");
         return;
     }
-    if checked.program.is_unlimited(flow) {
+    if program.is_unlimited(flow) {
         page.fact("first due", "all at the flow's start: each leaves as soon as it can");
         return;
     }
-    let schedule = Schedule::new(&checked.program, &[flow], Shard::WHOLE);
+    let schedule = Schedule::new(program, &[flow], Shard::WHOLE);
     // Frames of a burst are due together.
     let mut times: Vec<(Nanos, u64)> = Vec::new();
     let mut more = false;

@@ -2,18 +2,20 @@
 //!
 //! Everything is read from the compiled program, so that what is explained is what would be sent. No machine
 //! is asked: what a scenario leaves to it is made up. `flow.rs` explains a flow, `frame.rs` its frames,
-//! `port.rs` what engines make of the flows of a port; `words.rs` puts values into words and `page.rs` lays
+//! `session.rs` a group of sessions, `port.rs` what engines make of the flows of a port; `words.rs` puts values into words and `page.rs` lays
 //! them out. Nothing here knows engines, files or terminals.
 
 mod flow;
 mod frame;
 mod page;
 mod port;
+mod session;
 mod words;
 
 use wirebeat_report::format::Colour;
 use wirebeat_traffic::compile::anatomy::mean_length;
-use wirebeat_traffic::compile::{CompileError, Files, Link, Links, compile};
+use wirebeat_traffic::compile::{CompileError, Files, Link, Links, compile, compile_sessions};
+use wirebeat_traffic::program::script::Sessions;
 use wirebeat_traffic::program::{Program, Stream};
 use wirebeat_traffic::scenario::{Change, FlowRate, FlowSpec, PortSpec, Scenario};
 use wirebeat_units::{BitRate, LINE_OVERHEAD, Rate, human};
@@ -29,6 +31,7 @@ pub struct Checked {
     scenario: Scenario,
     links: Links,
     program: Program,
+    sessions: Sessions,
 }
 
 impl Checked {
@@ -40,7 +43,8 @@ impl Checked {
     pub fn new(scenario: &Scenario, files: &Files) -> Result<Checked, CompileError> {
         let links = imaginary_links(scenario);
         let program = compile(scenario, &links, files)?;
-        Ok(Checked { scenario: scenario.clone(), links, program })
+        let sessions = compile_sessions(scenario, files)?;
+        Ok(Checked { scenario: scenario.clone(), links, program, sessions })
     }
 
     /// What it was compiled to.
@@ -58,7 +62,7 @@ pub struct Shown {
     pub departures: u64,
 }
 
-/// The page of a scenario, or of the flow `only`, which it has.
+/// The page of a scenario, or of the flow or group of sessions `only`, which it has.
 pub fn page(
     checked: &Checked,
     only: Option<&str>,
@@ -72,10 +76,16 @@ pub fn page(
             flow::explain(&mut page, checked, number, shown)?;
         }
     }
+    for (number, name) in scenario.sessions.keys().enumerate() {
+        if only.is_none_or(|only| only == name) {
+            session::explain(&mut page, checked, number, shown);
+        }
+    }
     for (name, spec) in &scenario.ports {
         let flows = checked.program.flows_from(name);
         let asked = |name| flows.iter().any(|flow| flow::name(checked, *flow) == name);
-        if only.is_none_or(asked) {
+        // what there is to say of the ports of sessions is said with them
+        if only.is_none_or(asked) && (!flows.is_empty() || !has_sessions(scenario, name)) {
             port::explain(&mut page, checked, name, spec, &flows);
         }
     }
@@ -85,16 +95,32 @@ pub fn page(
     Ok(page.into_text())
 }
 
+/// Whether a group of sessions has an end there.
+fn has_sessions(scenario: &Scenario, port: &str) -> bool {
+    let at = |end: &Option<String>| end.as_deref() == Some(port);
+    scenario.sessions.values().any(|group| at(&group.from) || at(&group.to))
+}
+
 /// What holds for all of it.
 fn notes(page: &mut Page, checked: &Checked) {
     page.heading("the run");
     let run = &checked.scenario.run;
-    let time = match run.time {
-        Some(time) => format!("nothing is sent at or after {time}"),
-        None => "until every flow has ended".to_owned(),
+    let has_flows = !checked.scenario.flows.is_empty() || checked.scenario.sessions.is_empty();
+    let time = match (run.time, has_flows) {
+        (Some(time), true) => format!("nothing is sent at or after {time}"),
+        (Some(time), false) => format!("no session starts at or after {time}"),
+        (None, true) => "until every flow has ended".to_owned(),
+        (None, false) => "until every group of sessions has ended".to_owned(),
     };
-    page.fact("ends", &format!("{time}; receiving goes on for {} more", run.settle));
+    let settle = match has_flows {
+        true => format!("; receiving goes on for {} more", run.settle),
+        false => String::new(),
+    };
+    page.fact("ends", &format!("{time}{settle}"));
     page.fact("seed", &format!("{}: the same seed gives the same traffic", checked.program.seed));
+    if !has_flows {
+        return;
+    }
     let mut assumed = "addresses and next hops that the scenario does not write are made up here \
                        (198.18.0.0/15, 2001:2::/48), and found when it runs"
         .to_owned();

@@ -111,7 +111,8 @@ fn replayed(replay: &Replay) -> String {
     format!("the {what} of '{names}' {times}{often}")
 }
 
-fn departures(spec: &Departures) -> String {
+/// How the times between frames vary.
+pub fn departures(spec: &Departures) -> String {
     match spec {
         Departures::Constant => "constant".to_owned(),
         Departures::Jitter(jitter) => {
@@ -142,7 +143,8 @@ fn departures(spec: &Departures) -> String {
     }
 }
 
-fn duration(time: &Duration) -> String {
+/// How long, or how that varies.
+pub fn duration(time: &Duration) -> String {
     match time {
         Duration::Fixed(time) => time.to_string(),
         Duration::Drawn(drawn) => {
@@ -158,7 +160,7 @@ fn duration(time: &Duration) -> String {
 }
 
 /// The name of a distribution, and its parameters where it has some.
-fn distribution(name: &str, distribution: &impl Serialize) -> String {
+pub fn distribution(name: &str, distribution: &impl Serialize) -> String {
     let parameters = match serde_json::to_value(distribution) {
         Ok(Value::Object(mut keys)) => keys.remove(name).map(|value| flat(&value, 0)),
         _ => None,

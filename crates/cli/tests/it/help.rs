@@ -3,11 +3,13 @@
 use crate::{golden, run};
 
 /// All of them.
-pub const COMMANDS: [&str; 15] = [
+pub const COMMANDS: [&str; 17] = [
     "send",
     "receive",
     "capture",
     "replay",
+    "load",
+    "serve",
     "run",
     "report",
     "check",

@@ -40,7 +40,8 @@ use std::net::IpAddr;
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
 
 pub use capture::CaptureSpec;
 pub use change::Change;
@@ -68,7 +69,7 @@ pub use yaml::sources::{Reading, Sources};
 pub const MAX_FLOWS: usize = 65_535;
 
 /// What to send, from where, and for how long.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Scenario {
     /// Seed of every random choice: the same seed gives the same traffic.
@@ -100,6 +101,32 @@ impl Scenario {
             };
             network.destination().or_else(of_port)
         })
+    }
+}
+
+/// Without what is at its default, and without flows where there are sessions instead.
+impl Serialize for Scenario {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Scenario { seed, ports, flows, sessions, run } = self;
+        let has_flows = !flows.is_empty() || sessions.is_empty();
+        let written =
+            [!is_default_seed(seed), true, has_flows, !sessions.is_empty(), !is_default(run)];
+        let count = written.into_iter().filter(|written| *written).count();
+        let mut map = serializer.serialize_struct("Scenario", count)?;
+        if !is_default_seed(seed) {
+            map.serialize_field("seed", seed)?;
+        }
+        map.serialize_field("ports", ports)?;
+        if has_flows {
+            map.serialize_field("flows", flows)?;
+        }
+        if !sessions.is_empty() {
+            map.serialize_field("sessions", sessions)?;
+        }
+        if !is_default(run) {
+            map.serialize_field("run", run)?;
+        }
+        map.end()
     }
 }
 

@@ -1,0 +1,216 @@
+//! `wirebeat load`: sessions from the command line.
+//!
+//! The command line is a scenario in short: `scenario.rs` writes it out, `--print-scenario` shows it. `target.rs` is where sessions
+//! go, `program.rs` what they say, and `blame.rs` tells what is wrong in the words of flags. `serve.rs`, one folder up, is the other
+//! end, and has the flags of programs, of TCP and of reports from here.
+
+pub mod blame;
+pub mod program;
+mod scenario;
+pub mod target;
+
+use std::num::{NonZeroU8, NonZeroU16, NonZeroU32, NonZeroU64};
+
+use clap::Args as ClapArgs;
+use wirebeat_explain::Checked;
+use wirebeat_run::{Options, read_files};
+use wirebeat_traffic::scenario::departures::Duration;
+use wirebeat_traffic::scenario::header::dscp::Dscp;
+use wirebeat_traffic::scenario::session::{AddressPool, Beyond, Expectation, TcpSpec};
+use wirebeat_traffic::scenario::{Departures, FlowRate, Scenario};
+use wirebeat_units::{BitRate, Nanos, fault};
+
+use crate::execute::execute;
+use crate::failure::Failure;
+use crate::output::{Output, ReportArgs, print_data};
+use crate::values;
+use program::ClientArgs;
+pub use scenario::SERVER;
+use target::Target;
+
+const BEYONDS: [(&str, &str, Beyond); 2] = [
+    ("expire", "It does not start, and is counted as expired", Beyond::Expire),
+    (
+        "queue",
+        "It starts as soon as another has ended, and is measured from when it was due",
+        Beyond::Queue,
+    ),
+];
+
+const EXAMPLES: &str = "\
+Examples:
+  wirebeat load http://10.0.2.9/index.html --rate 1000/s --time 10s
+  wirebeat load http://10.0.2.9/ --users 50 --think 100ms --requests 10 --time 1m
+  wirebeat load 10.0.2.9:5201 --program bulk --streams 4 --reverse
+  wirebeat load 10.0.2.9:7 --program echo --count 1 --requests 1000 --gap 10ms
+  wirebeat load http://10.0.2.9/ --rate 500/s --expect 'failed == 0' --expect 'response.p99 < 5ms'";
+
+/// Open TCP sessions with a server, and measure them
+///
+/// Opens TCP sessions by a schedule (--rate: sessions start when they are due, however slow the server is) or by users (--users:
+/// each starts its next session when the last has ended), and says how they ended and how long everything took, from the planned
+/// time on and from the actual one. Needs no privilege. The other end is 'wirebeat serve', or any server.
+#[derive(ClapArgs, Debug)]
+#[command(
+    override_usage = "wirebeat load <URL|HOST:PORT> [OPTIONS]",
+    after_long_help = EXAMPLES,
+    mut_arg("bins", |flag| flag.hide(true)),
+    mut_arg("packet_log", |flag| flag.hide(true)),
+    mut_arg("packet_log_sent", |flag| flag.hide(true))
+)]
+pub struct Args {
+    /// The server: http://10.0.2.9/index.html, or 10.0.2.9:5201 with --program
+    #[arg(value_name = "URL|HOST:PORT")]
+    target: Target,
+    #[command(flatten)]
+    sessions: SessionArgs,
+    #[command(flatten)]
+    program: ClientArgs,
+    #[command(flatten)]
+    tcp: TcpArgs,
+    /// The client ends sessions with RST instead of FIN: no port stays in TIME-WAIT
+    #[arg(long, help_heading = "TCP")]
+    reset: bool,
+    #[command(flatten)]
+    run: RunArgs,
+    /// What has to come of it, given once for each: 'established >= 1000', 'response.p99 < 5ms'; exit code 4 otherwise
+    #[arg(long, value_name = "EXPECTATION", help_heading = "Report")]
+    expect: Vec<Expectation>,
+    #[command(flatten)]
+    pub report: ReportArgs,
+    /// Print the scenario that this command line means, and open nothing
+    #[arg(long, conflicts_with = "json", help_heading = "Report")]
+    print_scenario: bool,
+}
+
+/// Who opens sessions, and when.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "Sessions")]
+struct SessionArgs {
+    /// How many sessions start in a second, whatever becomes of them (open model): 1000/s
+    ///
+    /// One that changes with time is written as in a scenario: '{ ramp: { from: 10/s, to: 1000/s, over: 10s } }'.
+    #[arg(long, value_name = "RATE", value_parser = values::rate)]
+    rate: Option<FlowRate>,
+    /// How the times between starts vary: constant, poisson (exponential gaps) [default: constant]
+    #[arg(long, value_name = "HOW", value_parser = values::departures)]
+    departures: Option<Departures>,
+    /// How many users there are, each with one session at a time (closed model)
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU32>)]
+    users: Option<NonZeroU32>,
+    /// With --users: how long a user waits before the next session [default: not at all]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    think: Option<Duration>,
+    /// How long a session stays open at least [default: no longer than the program takes]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    hold: Option<Duration>,
+    /// End after so many sessions; without a rate, they start together
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU64>)]
+    count: Option<NonZeroU64>,
+    /// How many sessions may be open at a time [default: as many as there are]
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU32>)]
+    limit: Option<NonZeroU32>,
+    /// What becomes of a session that is due beyond --limit [default: expire]
+    #[arg(long, value_name = "WHAT", value_parser = values::choice(&BEYONDS), requires = "limit")]
+    beyond: Option<Beyond>,
+    /// How long a session waits for its peer: for the connection, and for what comes next [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    timeout: Option<Nanos>,
+    /// The addresses that sessions come from: 10.0.1.1, 10.0.1.0/24, a range or a list; this host has to have them [default: the
+    /// system's choice]
+    #[arg(long, value_name = "ADDRESSES")]
+    clients: Option<AddressPool>,
+}
+
+/// What is asked of TCP and IP, at either end.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "TCP")]
+pub struct TcpArgs {
+    /// The congestion control by name: cubic, reno, bbr [default: the system's]
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<String>,
+    /// The most bytes of data in a segment [default: the system's choice]
+    #[arg(long, value_name = "BYTES", value_parser = values::count::<NonZeroU16>)]
+    mss: Option<NonZeroU16>,
+    /// Small segments wait while others are unacknowledged
+    #[arg(long)]
+    nagle: bool,
+    /// No session sends faster than this: 10Mbps [default: no limit]
+    #[arg(long, value_name = "RATE")]
+    pacing: Option<BitRate>,
+    /// Differentiated services code point: a name such as ef, af41 or cs5, or 0 to 63
+    #[arg(long, value_name = "DSCP")]
+    pub dscp: Option<Dscp>,
+    /// Time to live, or hop limit [default: the system's]
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU8>)]
+    pub ttl: Option<NonZeroU8>,
+}
+
+impl TcpArgs {
+    /// As a scenario has it.
+    pub fn spec(&self, reset: bool) -> TcpSpec {
+        TcpSpec {
+            congestion: self.congestion.clone(),
+            mss: self.mss,
+            nagle: self.nagle,
+            pacing: self.pacing,
+            reset,
+            ..TcpSpec::default()
+        }
+    }
+}
+
+/// How long.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "Run")]
+struct RunArgs {
+    /// How long sessions start; bulk data goes so long [default: 10s, or until --count is reached]
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    time: Option<Nanos>,
+    /// Seed of every random choice: the same seed gives the same sessions [default: 1]
+    #[arg(long, value_name = "N", value_parser = values::number)]
+    seed: Option<u64>,
+}
+
+/// Opens sessions.
+pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
+    refuse_frames(&args.report)?;
+    run_or_print(&scenario::scenario(args)?, args.print_scenario, output)
+}
+
+/// What is said of frames has no meaning for sessions.
+pub fn refuse_frames(report: &ReportArgs) -> Result<(), Failure> {
+    let given = [("--bins", report.bins.is_some()), ("--packet-log", report.packet_log.is_some())];
+    match given.into_iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(Failure::usage(fault!(
+            "sessions are connections of the system, whose frames are not seen";
+            "leave it out, or capture with 'wirebeat capture'"
+        ))
+        .at(flag)),
+        None => Ok(()),
+    }
+}
+
+/// Prints the scenario, or checks and runs it.
+pub fn run_or_print(scenario: &Scenario, print: bool, output: &mut Output) -> Result<u8, Failure> {
+    if print {
+        let yaml = scenario.to_yaml().map_err(|error| Failure::usage(error.to_string()))?;
+        print_data(&yaml)?;
+        return Ok(0);
+    }
+    let options = output.options();
+    check(scenario, &options)?;
+    execute(scenario, options, output, |error| blame::error(error, scenario))
+}
+
+/// Finds what is invalid on any machine, before this one is asked.
+fn check(scenario: &Scenario, options: &Options) -> Result<(), Failure> {
+    let files = read_files(scenario, options).map_err(|error| blame::error(error, scenario))?;
+    match Checked::new(scenario, &files) {
+        Err(error) => Err(blame::invalid(error.problem(), scenario)),
+        Ok(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,339 @@
+//! What sessions say, by flags: each program has its own, and one of another program is refused.
+
+use std::num::{NonZeroU16, NonZeroU32};
+
+use clap::Args;
+use clap::builder::TypedValueParser;
+use wirebeat_traffic::scenario::departures::Duration;
+use wirebeat_traffic::scenario::session::program::{
+    Bulk, Direction, Echo, Exchange, Http, HttpBody, Method,
+};
+use wirebeat_traffic::scenario::session::{DataSize, ProgramSpec};
+use wirebeat_units::{Bytes, Fault, fault};
+
+use crate::failure::Failure;
+use crate::values;
+
+/// What both ends of a session say, as a command line can name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    Http,
+    RequestResponse,
+    Bulk,
+    Echo,
+}
+
+use Program::{Bulk as BULK, Echo as ECHO, Http as HTTP, RequestResponse as EXCHANGE};
+
+const PROGRAMS: [(&str, &str, Program); 4] = [
+    ("http", "HTTP/1.1: the client requests, the server responds", HTTP),
+    (
+        "request-response",
+        "Requests and responses of given sizes, and nothing around them",
+        EXCHANGE,
+    ),
+    ("bulk", "As much data as goes through, one way or both", BULK),
+    ("echo", "Messages that the server sends back: the round trip of each is measured", ECHO),
+];
+
+const METHODS: [(&str, &str, Method); 6] = [
+    ("GET", "The content", Method::Get),
+    ("HEAD", "The head of the response alone", Method::Head),
+    ("POST", "With content: --body", Method::Post),
+    ("PUT", "With content: --body", Method::Put),
+    ("DELETE", "Takes it away", Method::Delete),
+    ("OPTIONS", "What the server offers", Method::Options),
+];
+
+const FRAMINGS: [(&str, &str, HttpBody); 3] = [
+    ("length", "By its length in the head", HttpBody::Length),
+    ("chunked", "In chunks of 4096 bytes", HttpBody::Chunked),
+    ("close", "By the end of the connection", HttpBody::Close),
+];
+
+/// Reads a program.
+pub fn program() -> impl TypedValueParser<Value = Program> {
+    values::choice(&PROGRAMS)
+}
+
+impl Program {
+    /// Its name in the language and in reports.
+    pub fn name(self) -> &'static str {
+        PROGRAMS.iter().find(|(_, _, program)| *program == self).map_or("", |(name, ..)| name)
+    }
+}
+
+/// A flag, whether it was given, and the programs that have it.
+pub type Given<'a> = (&'a str, bool, &'a [Program]);
+
+/// Refuses flags of other programs.
+pub fn refuse_others(program: Program, flags: &[Given<'_>]) -> Result<(), Failure> {
+    let other = flags.iter().find(|(_, given, of)| *given && !of.contains(&program));
+    let Some((flag, _, of)) = other else { return Ok(()) };
+    let names: Vec<&str> = of.iter().map(|program| program.name()).collect();
+    Err(Failure::usage(fault!(
+        "the program '{}' has no such flag", program.name();
+        "leave it out: it is one of {}", names.join(" and ")
+    ))
+    .at(*flag))
+}
+
+/// What clients say.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Program")]
+pub struct ClientArgs {
+    /// What both ends say [default: http with a URL]
+    #[arg(long, value_name = "PROGRAM", value_parser = program())]
+    pub program: Option<Program>,
+    /// How many requests a session has; with echo, messages [default: 1]
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU32>)]
+    requests: Option<NonZeroU32>,
+    /// http, request-response: how long the client waits from a response to its next request [default: not at all]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    request_think: Option<Duration>,
+    /// http: how many requests may wait for their responses [default: 1]
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU16>)]
+    pipeline: Option<NonZeroU16>,
+    /// http: the method [default: GET]
+    #[arg(long, value_name = "METHOD", value_parser = values::choice(&METHODS), hide_possible_values = true)]
+    method: Option<Method>,
+    /// http: a header of requests, given once for each: 'Name: value'
+    #[arg(long, value_name = "HEADER", value_parser = header)]
+    header: Vec<Header>,
+    /// http: how many bytes of content a request carries [default: none]
+    #[arg(long, value_name = "BYTES")]
+    body: Option<Bytes>,
+    /// http: the status that responses are to have; others are counted as unexpected [default: any below 400]
+    #[arg(long, value_name = "STATUS", value_parser = values::count::<NonZeroU16>)]
+    expect_status: Option<NonZeroU16>,
+    /// http: how many bytes of content responses are to have; others are counted as unexpected [default: any]
+    #[arg(long, value_name = "BYTES")]
+    expect_size: Option<Bytes>,
+    /// request-response: how many bytes a request has [default: 100B]
+    #[arg(long, value_name = "SIZE", value_parser = values::data_size)]
+    request_size: Option<DataSize>,
+    /// request-response: how many bytes a response has; the server has to be given the same [default: 1kB]
+    #[arg(long, value_name = "SIZE", value_parser = values::data_size)]
+    response_size: Option<DataSize>,
+    /// echo: how many bytes a message has [default: 64B]
+    #[arg(long, value_name = "SIZE", value_parser = values::data_size)]
+    size: Option<DataSize>,
+    /// echo: how long it is from one planned message to the next [default: each when the one before is back]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    gap: Option<Duration>,
+    /// bulk: how many sessions run at once [default: 1]
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU32>)]
+    pub streams: Option<NonZeroU32>,
+    #[command(flatten)]
+    bulk: BulkArgs,
+}
+
+/// Which way bulk data goes, and how much.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+pub struct BulkArgs {
+    /// bulk: data goes from the server to the client; both ends have to be told
+    #[arg(long)]
+    reverse: bool,
+    /// bulk: data goes both ways at a time; both ends have to be told
+    #[arg(long, conflicts_with = "reverse")]
+    both_ways: bool,
+    /// bulk: how many bytes go each way that data goes [default: as many as go through in the time]
+    #[arg(long, value_name = "BYTES")]
+    pub bytes: Option<Bytes>,
+}
+
+impl BulkArgs {
+    fn given(&self) -> [Given<'static>; 3] {
+        [
+            ("--reverse", self.reverse, &[BULK]),
+            ("--both-ways", self.both_ways, &[BULK]),
+            ("--bytes", self.bytes.is_some(), &[BULK]),
+        ]
+    }
+
+    fn spec(&self) -> Bulk {
+        let direction = match (self.reverse, self.both_ways) {
+            (true, _) => Direction::Reverse,
+            (_, true) => Direction::Both,
+            _ => Direction::Forward,
+        };
+        Bulk { bytes: self.bytes, direction }
+    }
+}
+
+impl ClientArgs {
+    /// Whether data goes until the time is over.
+    pub fn is_endless(&self, program: Program) -> bool {
+        program == BULK && self.bulk.bytes.is_none()
+    }
+
+    /// The program, of which HTTP requests `path` of `host`.
+    pub fn spec(
+        &self,
+        program: Program,
+        path: &str,
+        host: Option<String>,
+    ) -> Result<ProgramSpec, Failure> {
+        let mut flags: Vec<Given<'_>> = vec![
+            ("--requests", self.requests.is_some(), &[HTTP, EXCHANGE, ECHO]),
+            ("--request-think", self.request_think.is_some(), &[HTTP, EXCHANGE]),
+            ("--pipeline", self.pipeline.is_some(), &[HTTP]),
+            ("--method", self.method.is_some(), &[HTTP]),
+            ("--header", !self.header.is_empty(), &[HTTP]),
+            ("--body", self.body.is_some(), &[HTTP]),
+            ("--expect-status", self.expect_status.is_some(), &[HTTP]),
+            ("--expect-size", self.expect_size.is_some(), &[HTTP]),
+            ("--request-size", self.request_size.is_some(), &[EXCHANGE]),
+            ("--response-size", self.response_size.is_some(), &[EXCHANGE]),
+            ("--size", self.size.is_some(), &[ECHO]),
+            ("--gap", self.gap.is_some(), &[ECHO]),
+            ("--streams", self.streams.is_some(), &[BULK]),
+        ];
+        flags.extend(self.bulk.given());
+        refuse_others(program, &flags)?;
+        Ok(match program {
+            HTTP => ProgramSpec::Http(Box::new(self.http(path, host)?)),
+            EXCHANGE => {
+                let usual = Exchange::default();
+                ProgramSpec::RequestResponse(Box::new(Exchange {
+                    request: self.request_size.clone().unwrap_or(usual.request),
+                    response: self.response_size.clone().unwrap_or(usual.response),
+                    requests: self.requests.unwrap_or(usual.requests),
+                    think: self.request_think.clone(),
+                }))
+            }
+            BULK => ProgramSpec::Bulk(Box::new(self.bulk.spec())),
+            ECHO => {
+                let usual = Echo::default();
+                ProgramSpec::Echo(Box::new(Echo {
+                    size: self.size.clone().unwrap_or(usual.size),
+                    messages: self.requests.unwrap_or(usual.messages),
+                    gap: self.gap.clone(),
+                }))
+            }
+        })
+    }
+
+    fn http(&self, path: &str, host: Option<String>) -> Result<Http, Failure> {
+        let usual = Http::default();
+        let mut http = Http {
+            target: path.to_owned(),
+            host,
+            method: self.method.unwrap_or_default(),
+            body: self.body,
+            requests: self.requests.unwrap_or(usual.requests),
+            pipeline: self.pipeline.unwrap_or(usual.pipeline),
+            think: self.request_think.clone(),
+            expect_status: self.expect_status,
+            expect_size: self.expect_size,
+            ..usual
+        };
+        for Header { name, value } in &self.header {
+            // HTTP needs it once: another one than that of the URL
+            let twice = match name.eq_ignore_ascii_case("host") {
+                true => {
+                    http.host = Some(value.clone());
+                    false
+                }
+                false => http.headers.insert(name.clone(), value.clone()).is_some(),
+            };
+            if twice {
+                return Err(given_twice(name));
+            }
+        }
+        Ok(http)
+    }
+}
+
+/// What servers say.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Program")]
+pub struct ServerArgs {
+    /// http: how many bytes of content a response has [default: 1kB]
+    #[arg(long, value_name = "SIZE", value_parser = values::data_size)]
+    size: Option<DataSize>,
+    /// http: the status of responses [default: 200]
+    #[arg(long, value_name = "STATUS", value_parser = values::count::<NonZeroU16>)]
+    status: Option<NonZeroU16>,
+    /// http: how a response says where its content ends [default: length]
+    #[arg(long, value_name = "HOW", value_parser = values::choice(&FRAMINGS))]
+    framing: Option<HttpBody>,
+    /// http: a header of responses, given once for each: 'Name: value'
+    #[arg(long, value_name = "HEADER", value_parser = header)]
+    header: Vec<Header>,
+    /// request-response: how many requests a session has; the clients have to be given the same [default: 1]
+    #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU32>)]
+    requests: Option<NonZeroU32>,
+    /// request-response: how many bytes a request has; the clients have to be given the same [default: 100B]
+    #[arg(long, value_name = "SIZE", value_parser = values::data_size)]
+    request_size: Option<DataSize>,
+    /// request-response: how many bytes a response has [default: 1kB]
+    #[arg(long, value_name = "SIZE", value_parser = values::data_size)]
+    response_size: Option<DataSize>,
+    #[command(flatten)]
+    bulk: BulkArgs,
+}
+
+impl ServerArgs {
+    /// The program.
+    pub fn spec(&self, program: Program) -> Result<ProgramSpec, Failure> {
+        let mut flags: Vec<Given<'_>> = vec![
+            ("--size", self.size.is_some(), &[HTTP]),
+            ("--status", self.status.is_some(), &[HTTP]),
+            ("--framing", self.framing.is_some(), &[HTTP]),
+            ("--header", !self.header.is_empty(), &[HTTP]),
+            ("--requests", self.requests.is_some(), &[EXCHANGE]),
+            ("--request-size", self.request_size.is_some(), &[EXCHANGE]),
+            ("--response-size", self.response_size.is_some(), &[EXCHANGE]),
+        ];
+        flags.extend(self.bulk.given());
+        refuse_others(program, &flags)?;
+        Ok(match program {
+            HTTP => {
+                let usual = Http::default();
+                let mut http = Http {
+                    size: self.size.clone().unwrap_or(usual.size),
+                    status: self.status,
+                    framing: self.framing.unwrap_or_default(),
+                    ..usual
+                };
+                for Header { name, value } in &self.header {
+                    if http.response_headers.insert(name.clone(), value.clone()).is_some() {
+                        return Err(given_twice(name));
+                    }
+                }
+                ProgramSpec::Http(Box::new(http))
+            }
+            EXCHANGE => {
+                let usual = Exchange::default();
+                ProgramSpec::RequestResponse(Box::new(Exchange {
+                    request: self.request_size.clone().unwrap_or(usual.request),
+                    response: self.response_size.clone().unwrap_or(usual.response),
+                    requests: self.requests.unwrap_or(usual.requests),
+                    think: None,
+                }))
+            }
+            BULK => ProgramSpec::Bulk(Box::new(self.bulk.spec())),
+            ECHO => ProgramSpec::Echo(Box::default()),
+        })
+    }
+}
+
+/// A header of HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Header {
+    name: String,
+    value: String,
+}
+
+fn header(text: &str) -> Result<Header, Fault> {
+    let (name, value) = text.split_once(':').ok_or_else(
+        || fault!("'{text}' is not a header"; "write for example 'Accept: text/html'"),
+    )?;
+    Ok(Header { name: name.trim().to_owned(), value: value.trim().to_owned() })
+}
+
+fn given_twice(name: &str) -> Failure {
+    Failure::usage(fault!("the header '{name}' is given twice"; "give it once"))
+        .at(format!("--header '{name}: …'"))
+}

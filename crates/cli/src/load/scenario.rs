@@ -1,0 +1,110 @@
+//! From the command line of `load` to a scenario: the same language, written out.
+
+use std::net::{IpAddr, SocketAddr};
+
+use wirebeat_traffic::scenario::session::{Limit, Pool};
+use wirebeat_traffic::scenario::{PortSpec, RunSpec, Scenario, SessionSpec};
+use wirebeat_units::fault;
+
+use super::program::Program;
+use super::target::Target;
+use super::{Args, blame};
+use crate::failure::Failure;
+
+/// The port of our clients.
+pub const CLIENT: &str = "client";
+/// The port of our servers.
+pub const SERVER: &str = "server";
+
+/// The scenario that a command line means, checked.
+pub fn scenario(args: &Args) -> Result<Scenario, Failure> {
+    let usual = Scenario::default();
+    let mut scenario = Scenario { seed: args.run.seed.unwrap_or(usual.seed), ..usual };
+    let program = program(args)?;
+    scenario.ports.insert(CLIENT.to_owned(), PortSpec::default());
+    scenario.sessions.insert(program.name().to_owned(), group(args, program)?);
+    let endless = args.program.is_endless(program);
+    let time = args.run.time.or(endless.then_some(RunSpec::DEFAULT_TIME));
+    scenario.run = RunSpec { time, ..RunSpec::default() };
+    scenario.check().map_err(|problem| blame::invalid(&problem, &scenario))?;
+    Ok(scenario)
+}
+
+fn program(args: &Args) -> Result<Program, Failure> {
+    match (&args.target, args.program.program) {
+        (Target::Url { .. }, None | Some(Program::Http)) => Ok(Program::Http),
+        (Target::Url { .. }, Some(other)) => {
+            let why = fault!(
+                "a URL is for the program 'http', not '{}'", other.name();
+                "write a host and a port, for example 10.0.2.9:5201"
+            );
+            Err(Failure::usage(why))
+        }
+        (Target::Host(_), Some(program)) => Ok(program),
+        (Target::Host(host), None) => {
+            let why = fault!(
+                "nothing says what the sessions do";
+                "give --program, for example --program bulk, or write http://{host}/"
+            );
+            Err(Failure::usage(why))
+        }
+    }
+}
+
+fn group(args: &Args, program: Program) -> Result<SessionSpec, Failure> {
+    let at = args.target.resolve()?;
+    let (path, host) = match &args.target {
+        Target::Url { authority, path } => {
+            let is_name = authority.host().parse::<IpAddr>().is_err();
+            (path.as_str(), is_name.then(|| authority.to_string()))
+        }
+        Target::Host(_) => ("/", None),
+    };
+    let usual = SessionSpec::new(args.program.spec(program, path, host)?);
+    let sessions = &args.sessions;
+    let (mut users, mut count) = (sessions.users, sessions.count);
+    if program == Program::Bulk && sessions.rate.is_none() && (users, count) == (None, None) {
+        // that many at once, and no other after them
+        let streams = args.program.streams.unwrap_or(std::num::NonZeroU32::MIN);
+        (users, count) = (Some(streams), Some(streams.into()));
+    } else if args.program.streams.is_some() {
+        let why = fault!(
+            "streams run all at once, from the beginning";
+            "leave out --rate, --users and --count, or --streams"
+        );
+        return Err(Failure::usage(why).at("--streams"));
+    }
+    if sessions.rate.is_none() && sessions.departures.is_none() && (users, count) == (None, None) {
+        return Err(Failure::usage(fault!(
+            "nothing says how many sessions start";
+            "give --rate, --users or --count, for example --rate 1000/s --time 10s or --users 50"
+        )));
+    }
+    Ok(SessionSpec {
+        from: Some(CLIENT.to_owned()),
+        clients: Pool {
+            addresses: sessions.clients.clone().unwrap_or_default(),
+            ..Pool::default()
+        },
+        servers: pool(at),
+        rate: sessions.rate.clone().unwrap_or_default(),
+        departures: sessions.departures.clone().unwrap_or_default(),
+        users,
+        think: sessions.think.clone(),
+        hold: sessions.hold.clone(),
+        count,
+        limit: sessions
+            .limit
+            .map(|open| Limit { open, beyond: sessions.beyond.unwrap_or_default() }),
+        timeout: sessions.timeout.unwrap_or(usual.timeout),
+        tcp: args.tcp.spec(args.reset),
+        ttl: args.tcp.ttl,
+        dscp: args.tcp.dscp,
+        expect: args.expect.clone(),
+        ..usual
+    })
+}
+
+fn pool(at: SocketAddr) -> Pool {
+    Pool { addresses: at.ip().into(), ports: Some(at.port().into()), ..Pool::default() }
+}

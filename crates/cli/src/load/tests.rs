@@ -1,0 +1,92 @@
+//! Command lines of `load`, and the scenarios that they mean.
+
+use clap::Parser;
+use wirebeat_traffic::scenario::session::ProgramSpec;
+
+use super::*;
+
+#[derive(Parser)]
+#[command(no_binary_name = true)]
+struct Line {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// The scenario of a command line without quotes.
+pub(crate) fn scenario(line: &str) -> Result<Scenario, Failure> {
+    of(&line.split_whitespace().collect::<Vec<_>>())
+}
+
+fn of(words: &[&str]) -> Result<Scenario, Failure> {
+    let line = Line::try_parse_from(words).map_err(|error| crate::usage::explain(&error))?;
+    super::scenario::scenario(&line.args)
+}
+
+fn refused(line: &str) -> String {
+    scenario(line).map(|meant| meant.to_yaml()).unwrap_err().sentence()
+}
+
+#[test]
+fn streams_run_at_once_and_no_other_follows() {
+    let meant = scenario("10.0.2.9:5201 --program bulk --streams 4 --reverse").unwrap();
+    let group = &meant.sessions["bulk"];
+    assert_eq!((group.users.map(u32::from), group.count.map(u64::from)), (Some(4), Some(4)));
+    // as much as goes through has no end of its own
+    assert_eq!(meant.run.time, Some(Nanos::from_secs(10)));
+    let one = scenario("10.0.2.9:5201 --program bulk --bytes 1GB").unwrap();
+    assert_eq!((one.sessions["bulk"].users.map(u32::from), one.run.time), (Some(1), None));
+}
+
+#[test]
+fn a_name_is_the_host_of_requests() {
+    let meant = scenario("http://localhost:8080/a?b --count 1").unwrap();
+    let group = &meant.sessions["http"];
+    let ProgramSpec::Http(http) = &group.program else { panic!("{group:?}") };
+    assert_eq!((http.target.as_str(), http.host.as_deref()), ("/a?b", Some("localhost:8080")));
+    assert!(group.servers.addresses.get(0).unwrap().is_loopback());
+    let headers =
+        ["http://10.0.2.9/", "--count", "1", "--header", "Host: x", "--header", "Accept: */*"];
+    let meant = of(&headers).unwrap();
+    let ProgramSpec::Http(http) = &meant.sessions["http"].program else { panic!() };
+    assert_eq!((http.host.as_deref(), http.headers["Accept"].as_str()), (Some("x"), "*/*"));
+}
+
+#[test]
+fn what_is_missing_is_said_with_an_example() {
+    for (line, says) in [
+        (
+            "http://10.0.2.9/",
+            "nothing says how many sessions start; give --rate, --users or --count",
+        ),
+        ("10.0.2.9:5201 --rate 5/s", "give --program, for example --program bulk"),
+        ("https://10.0.2.9/ --users 3", "there is no TLS yet"),
+        ("http://10.0.2.9/ --program echo --users 3", "a URL is for the program 'http'"),
+        (
+            "10.0.2.9:7 --program echo --users 1 --pipeline 3",
+            "--pipeline: the program 'echo' has no such flag",
+        ),
+        (
+            "http://10.0.2.9/ --users 3 --streams 3",
+            "--streams: the program 'http' has no such flag",
+        ),
+        ("10.0.2.9:7 --program bulk --users 1 --streams 3", "--streams: streams run all at once"),
+        ("http://10.0.2.9/ --rate 1Gbps", "--rate: '1Gbps' does not count sessions"),
+        ("http://10.0.2.9/ --rate 1/s --users 3", "leave --users or --rate out"),
+        ("http://10.0.2.9/ --rate 1/s --think 3s", "--think: only users think; add --users"),
+        ("http://10.0.2.9/ --users 1 --mss 20", "--mss: an MSS has 88 bytes at least"),
+        (
+            "http://10.0.2.9/ --users 1 --pipeline 2 --request-think 1s",
+            "--request-think: pipelined",
+        ),
+        ("http://10.0.2.9/ --users 1 --header Cookie", "'Cookie' is not a header"),
+        (
+            "http://10.0.2.9/ --users 1 --header Content-Length:5",
+            "--header: 'Content-Length' follows",
+        ),
+        ("http://10.0.2.9/ --users 1 --expect page.p99<1s", "--expect: nothing measures 'page'"),
+        ("http://10.0.2.9/ --users 1 --beyond queue", "--limit"),
+    ] {
+        let said = refused(line);
+        assert!(said.contains(says), "{line}: {said}");
+    }
+}

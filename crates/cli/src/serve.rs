@@ -1,0 +1,189 @@
+//! `wirebeat serve`: servers of sessions from the command line.
+//!
+//! A scenario in short, as with `load`, whose flags of programs and of TCP are used here. Nothing listens on an address that is not
+//! written: a port alone is one of this machine's own (127.0.0.1).
+
+use clap::Args as ClapArgs;
+use wirebeat_traffic::scenario::session::{AddressPool, Expectation, Pool, PortPool};
+use wirebeat_traffic::scenario::{PortSpec, RunSpec, Scenario, SessionSpec};
+use wirebeat_units::Nanos;
+
+use crate::failure::Failure;
+use crate::load::program::{Program, ServerArgs, program};
+use crate::load::target::Listen;
+use crate::load::{SERVER, TcpArgs, blame, refuse_frames, run_or_print};
+use crate::output::{Output, ReportArgs};
+use crate::values;
+
+const EXAMPLES: &str = "\
+Examples:
+  wirebeat serve http --listen 10.0.2.9:80 --size 1kB
+  wirebeat serve http --listen 8080 --size '{ exponential: { mean: 20kB } }' --framing chunked
+  wirebeat serve bulk --listen 10.0.2.9:5201
+  wirebeat serve echo --listen 7000 --time 1m";
+
+/// Accept TCP sessions, and measure them
+///
+/// Accepts TCP sessions on the addresses that are written, and answers them: content of HTTP, responses of given sizes, data, or
+/// what came. A port without an address is reached from this machine alone. Ends after --time, or when it is told to stop. The
+/// clients are those of 'wirebeat load', or any others.
+#[derive(ClapArgs, Debug)]
+#[command(
+    override_usage = "wirebeat serve <PROGRAM> --listen <[ADDRESS:]PORT> [OPTIONS]",
+    after_long_help = EXAMPLES,
+    mut_arg("bins", |flag| flag.hide(true)),
+    mut_arg("packet_log", |flag| flag.hide(true)),
+    mut_arg("packet_log_sent", |flag| flag.hide(true))
+)]
+pub struct Args {
+    /// What the servers say
+    #[arg(value_name = "PROGRAM", value_parser = program())]
+    program: Program,
+    /// Where to accept, given once for each: 10.0.2.9:80, [2001:db8::9]:80, or 80 for this machine alone (127.0.0.1)
+    #[arg(long, value_name = "[ADDRESS:]PORT", required = true, help_heading = "Sessions")]
+    listen: Vec<Listen>,
+    /// How long a session waits for its peer [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = values::time, help_heading = "Sessions")]
+    timeout: Option<Nanos>,
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    tcp: TcpArgs,
+    /// How long to accept [default: until it is told to stop]
+    #[arg(long, value_name = "TIME", value_parser = values::time, help_heading = "Run")]
+    time: Option<Nanos>,
+    /// Seed of every random choice: the same seed gives the same content [default: 1]
+    #[arg(long, value_name = "N", value_parser = values::number, help_heading = "Run")]
+    seed: Option<u64>,
+    /// What has to come of it, given once for each: 'established >= 1000'; exit code 4 otherwise
+    #[arg(long, value_name = "EXPECTATION", help_heading = "Report")]
+    expect: Vec<Expectation>,
+    #[command(flatten)]
+    pub report: ReportArgs,
+    /// Print the scenario that this command line means, and accept nothing
+    #[arg(long, conflicts_with = "json", help_heading = "Report")]
+    print_scenario: bool,
+}
+
+/// Accepts.
+pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
+    refuse_frames(&args.report)?;
+    run_or_print(&scenario(args)?, args.print_scenario, output)
+}
+
+/// The scenario that a command line means, checked.
+fn scenario(args: &Args) -> Result<Scenario, Failure> {
+    let usual = Scenario::default();
+    let mut scenario = Scenario { seed: args.seed.unwrap_or(usual.seed), ..usual };
+    scenario.ports.insert(SERVER.to_owned(), PortSpec::default());
+    let program = args.server.spec(args.program)?;
+    for (number, servers) in (1..).zip(pools(&args.listen)) {
+        let name = match number {
+            1 => args.program.name().to_owned(),
+            number => format!("{}-{number}", args.program.name()),
+        };
+        let usual = SessionSpec::new(program.clone());
+        let group = SessionSpec {
+            to: Some(SERVER.to_owned()),
+            servers,
+            timeout: args.timeout.unwrap_or(usual.timeout),
+            tcp: args.tcp.spec(false),
+            ttl: args.tcp.ttl,
+            dscp: args.tcp.dscp,
+            expect: args.expect.clone(),
+            ..usual
+        };
+        scenario.sessions.insert(name, group);
+    }
+    scenario.run = RunSpec { time: args.time, ..RunSpec::default() };
+    scenario.check().map_err(|problem| blame::invalid(&problem, &scenario))?;
+    Ok(scenario)
+}
+
+/// Groups of addresses that have the same ports, of one version of IP each: what a pool can say.
+fn pools(listen: &[Listen]) -> Vec<Pool> {
+    let mut by_address: Vec<Listen> = Vec::new();
+    for Listen { address, ports } in listen {
+        match by_address.iter_mut().find(|known| known.address == *address) {
+            Some(known) => {
+                let new = ports.0.iter().filter(|range| !known.ports.0.contains(range));
+                let new: Vec<_> = new.copied().collect();
+                known.ports.0.extend(new);
+            }
+            None => by_address.push(Listen { address: *address, ports: ports.clone() }),
+        }
+    }
+    let mut pools: Vec<(AddressPool, PortPool)> = Vec::new();
+    for Listen { address, ports } in by_address {
+        let fits = |(addresses, known): &(AddressPool, PortPool)| {
+            *known == ports && addresses.0.iter().all(|range| range.is_ipv6() == address.is_ipv6())
+        };
+        match pools.iter_mut().find(|pool| fits(pool)) {
+            Some((addresses, _)) => addresses.0.push(address.into()),
+            None => pools.push((address.into(), ports)),
+        }
+    }
+    let pool = |(addresses, ports)| Pool { addresses, ports: Some(ports), ..Pool::default() };
+    pools.into_iter().map(pool).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    #[command(no_binary_name = true)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// The scenario of a command line without quotes.
+    pub(crate) fn scenario(line: &str) -> Result<Scenario, Failure> {
+        let line = Line::try_parse_from(line.split_whitespace());
+        let line = line.map_err(|error| crate::usage::explain(&error))?;
+        super::scenario(&line.args)
+    }
+
+    #[test]
+    fn a_port_without_an_address_is_on_this_machine_alone() {
+        let meant = scenario("http --listen 80 --listen 8000-8009").unwrap();
+        let servers = &meant.sessions["http"].servers;
+        assert_eq!(servers.addresses.to_string(), "127.0.0.1");
+        assert_eq!(servers.ports.as_ref().unwrap().to_string(), "80, 8000-8009");
+        assert_eq!(meant.run.time, None);
+    }
+
+    #[test]
+    fn only_what_is_written_is_listened_on() {
+        let line = "echo --listen 10.0.0.1:7 --listen 10.0.0.2:7 --listen 10.0.0.2:8 --listen [::1]:7 \
+                    --listen 10.0.0.3:7";
+        let meant = scenario(line).unwrap();
+        let pools: Vec<(String, String)> = (meant.sessions.values())
+            .map(|group| {
+                let ports = group.servers.ports.as_ref().unwrap();
+                (group.servers.addresses.to_string(), ports.to_string())
+            })
+            .collect();
+        let expected = [("10.0.0.1, 10.0.0.3", "7"), ("10.0.0.2", "7, 8"), ("::1", "7")];
+        assert_eq!(pools, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
+        let names: Vec<&str> = meant.sessions.keys().map(String::as_str).collect();
+        assert_eq!(names, ["echo", "echo-2", "echo-3"]);
+    }
+
+    #[test]
+    fn mistakes_are_told_in_the_words_of_flags() {
+        for (line, says) in [
+            ("http", "--listen"),
+            ("htp --listen 80", "is not one of the choices"),
+            ("echo --listen 80 --size 5B", "--size: the program 'echo' has no such flag"),
+            ("http --listen 80 --status 99", "--status: the status of a response"),
+            ("http --listen 80 --mss 3", "--mss: an MSS"),
+        ] {
+            let said = scenario(line).map(|meant| meant.to_yaml()).unwrap_err().sentence();
+            assert!(said.contains(says), "{line}: {said}");
+        }
+    }
+}
