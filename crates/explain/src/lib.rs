@@ -2,7 +2,7 @@
 //!
 //! Everything is read from the compiled program, so that what is explained is what would be sent. No machine
 //! is asked: what a scenario leaves to it is made up. `flow.rs` explains a flow, `frame.rs` its frames,
-//! `session.rs` a group of sessions, `port.rs` what engines make of the flows of a port; `words.rs` puts values into words and `page.rs` lays
+//! `session/` a group of sessions, `port.rs` what engines make of the flows of a port; `words.rs` puts values into words and `page.rs` lays
 //! them out. Nothing here knows engines, files or terminals.
 
 mod flow;

@@ -42,6 +42,44 @@ fn command_lines_mean_the_scenarios_that_were_reviewed() {
     }
 }
 
+/// A command line of sessions, and the file with its scenario.
+const SESSIONS: &[(&str, &str)] = &[
+    ("load-rate", "load http://10.0.2.9/index.html --rate 1000/s --time 10s"),
+    (
+        "load-users",
+        "load http://10.0.2.9:8080/ --users 50 --think 100ms --requests 10 --header Accept:text/html \
+         --clients 10.0.1.0/24 --expect failed==0 --timeout 3s",
+    ),
+    ("load-bulk", "load 10.0.2.9:5201 --program bulk --streams 4 --reverse --congestion cubic"),
+    (
+        "load-echo",
+        "load [2001:db8::9]:7 --program echo --count 1 --requests 1000 --gap 10ms --dscp ef",
+    ),
+    (
+        "load-exchange",
+        "load 10.0.2.9:9000 --program request-response --rate 50/s --departures poisson --request-size 1kB \
+         --response-size 20kB --limit 100 --beyond queue --reset",
+    ),
+    (
+        "serve-http",
+        "serve http --listen 10.0.2.9:80 --size 1kB --framing chunked --header Server:wirebeat",
+    ),
+    ("serve-echo", "serve echo --listen 7 --listen [::1]:7 --time 1m"),
+];
+
+#[test]
+fn command_lines_of_sessions_mean_the_scenarios_that_were_reviewed() {
+    for (name, words) in SESSIONS {
+        let (command, flags) = words.split_once(' ').unwrap();
+        let ended = line(&format!("{command} --print-scenario {flags}"));
+        assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{name}");
+        golden(&format!("scenario/{name}.yaml"), &ended.out);
+        assert!(!ended.out.contains("flows:"), "{}", ended.out);
+        let scenario = Scenario::from_yaml(&ended.out, name).unwrap();
+        assert_eq!(scenario.to_yaml().unwrap(), ended.out, "{name}");
+    }
+}
+
 #[test]
 fn what_is_printed_is_read_again_as_the_same() {
     for (name, flags) in LINES {
@@ -91,12 +129,18 @@ fn several_threads_by_either_name() {
 
 #[test]
 fn the_examples_of_the_guide_are_understood() {
-    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");
-    let guide = std::fs::read_to_string(guide).unwrap();
-    let examples: Vec<&str> =
-        guide.lines().filter_map(|line| line.strip_prefix("wirebeat send ")).collect();
-    assert!(examples.len() >= 6);
-    for example in examples {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/");
+    let pages = ["cli.md", "sessions.md"]
+        .map(|page| std::fs::read_to_string(format!("{root}{page}")).unwrap());
+    let lines = pages.iter().flat_map(|page| page.lines());
+    let examples: Vec<(&str, &str)> = lines
+        .filter_map(|line| line.strip_prefix("wirebeat ")?.split_once(' '))
+        .filter(|(command, _)| ["send", "load", "serve"].contains(command))
+        .collect();
+    for command in ["send", "load", "serve"] {
+        assert!(examples.iter().filter(|(of, _)| *of == command).count() >= 4, "{command}");
+    }
+    for (command, example) in examples {
         // A shell's quotes, which the examples use around a whole argument.
         let quoted = example.split('\'').enumerate();
         let arguments: Vec<&str> = quoted
@@ -105,7 +149,7 @@ fn the_examples_of_the_guide_are_understood() {
                 _ => vec![part],
             })
             .collect();
-        let ended = run(&[&["send", "--print-scenario"], &arguments[..]].concat());
+        let ended = run(&[&[command, "--print-scenario"], &arguments[..]].concat());
         assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{example}");
     }
 }

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use wirebeat_traffic::compile::{Files, Links, as_run, compile};
+use wirebeat_traffic::compile::{Files, Links, as_run, compile, compile_sessions};
+use wirebeat_traffic::program::script::{SessionGroup, Sessions};
 use wirebeat_traffic::program::{Departures, Flow, Pace, Program, Stream};
 use wirebeat_traffic::scenario::{FlowSpec, PortSpec, Scenario, json_schema};
 use wirebeat_traffic::schedule::{Schedule, Shard, period};
@@ -84,7 +85,10 @@ fn a_scenario_as_it_is_run_is_a_scenario_with_the_same_frames_and_departures() {
     for (name, scenario) in examples() {
         let (links, program) = (imaginary_links(&scenario), compiled(&scenario));
         let text = as_run(&scenario, &links, &program).to_json().unwrap();
-        for key in ["\"seed\":", "\"departures\":", "\"probe\":", "\"settle\":", "\"engine\":"] {
+        let probe = ["\"probe\":"].into_iter().filter(|_| !scenario.flows.is_empty());
+        for key in
+            ["\"seed\":", "\"departures\":", "\"settle\":", "\"engine\":"].into_iter().chain(probe)
+        {
             assert!(text.contains(key), "{name} does not say {key} {text}");
         }
         let again = Scenario::from_yaml(&text, &name).unwrap_or_else(|error| panic!("{error}"));
@@ -92,6 +96,8 @@ fn a_scenario_as_it_is_run_is_a_scenario_with_the_same_frames_and_departures() {
         let compiled = compile(&again, &Links::default(), &files(&scenario));
         let compiled = compiled.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(without_endpoints(compiled), without_endpoints(program), "{name}");
+        let sessions = |of: &Scenario| compile_sessions(of, &files(&scenario)).unwrap().starts;
+        assert_eq!(sessions(&again), sessions(&scenario), "{name}");
     }
 }
 
@@ -222,6 +228,35 @@ fn describe_port(program: &Program, port: &str, out: &mut String) -> std::fmt::R
     Ok(())
 }
 
+/// Who talks to whom in the first sessions, and when they start.
+fn describe_sessions(
+    sessions: &Sessions,
+    group: &SessionGroup,
+    out: &mut String,
+) -> std::fmt::Result {
+    let SessionGroup { name, from, to, program, users, start, stop, count, .. } = group;
+    let end = |port: &Option<String>| port.as_deref().unwrap_or("(elsewhere)").to_owned();
+    writeln!(out, "sessions '{name}': {} -> {}, {program}", end(from), end(to))?;
+    for (side, script) in [("client", &group.client), ("server", &group.server)] {
+        let Some(script) = script else { continue };
+        writeln!(out, "  {side}: {:?}", script.ops)?;
+        for message in script.messages.iter().filter(|message| !message.head.is_empty()) {
+            writeln!(out, "    {:?}", String::from_utf8_lossy(&message.head))?;
+        }
+    }
+    for n in 0..3 {
+        writeln!(out, "  session {n}: {:?} -> {:?}", group.clients.get(n), group.servers.get(n))?;
+    }
+    let Some(flow) = group.starts else {
+        return writeln!(out, "  users {users:?}, from {start} to {stop}, {count} sessions");
+    };
+    for stream in sessions.starts.streams(flow) {
+        describe_departures(&stream.departures, out)?;
+    }
+    let first = Schedule::new(&sessions.starts, &[flow], Shard::WHOLE).take(12);
+    first.into_iter().try_for_each(|start| writeln!(out, "  {:>12} ns", start.at.get()))
+}
+
 fn describe(scenario: &Scenario) -> String {
     let program = compiled(scenario);
     let mut out = String::new();
@@ -230,6 +265,10 @@ fn describe(scenario: &Scenario) -> String {
     }
     for port in scenario.ports.keys() {
         describe_port(&program, port, &mut out).unwrap();
+    }
+    let sessions = compile_sessions(scenario, &files(scenario)).unwrap();
+    for group in &sessions.groups {
+        describe_sessions(&sessions, group, &mut out).unwrap();
     }
     out
 }
@@ -296,7 +335,10 @@ fn what_the_reference_shows_of_a_flow_can_be_meant() {
     let reference = fs::read_to_string(root().join("docs/scenario.md")).unwrap();
     let blocks = reference.split("```").filter_map(|block| block.strip_prefix("yaml\n"));
     let mut flows = 0;
-    for block in blocks.filter(|block| !format!("\n{block}").contains("\nflows:")) {
+    let whole = |block: &&str| {
+        ["\nflows:", "\nsessions:"].iter().any(|key| format!("\n{block}").contains(key))
+    };
+    for block in blocks.filter(|block| !whole(block)) {
         let keys = block.replace('\n', "\n    ");
         let rate = if block.contains("at:") { "rate: 1kpps\n    " } else { "" };
         let text = format!(
@@ -306,6 +348,26 @@ fn what_the_reference_shows_of_a_flow_can_be_meant() {
         flows += 1;
     }
     assert!(flows >= 6, "{flows}");
+}
+
+#[test]
+fn every_scenario_of_the_page_of_sessions_is_right() {
+    let page = fs::read_to_string(root().join("docs/sessions.md")).unwrap();
+    let reference = fs::read_to_string(root().join("docs/scenario.md")).unwrap();
+    let mut seen = 0;
+    for block in page.split("```").chain(reference.split("```")) {
+        let Some(text) = block.strip_prefix("yaml\n").filter(|text| text.contains("sessions:"))
+        else {
+            continue;
+        };
+        let scenario =
+            Scenario::from_yaml(text, "page").unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let compiled = compile_sessions(&scenario, &Files::default());
+        let sessions = compiled.unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert!(!sessions.groups.is_empty(), "{text}");
+        seen += 1;
+    }
+    assert!(seen >= 5, "{seen}");
 }
 
 #[test]

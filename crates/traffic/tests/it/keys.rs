@@ -19,6 +19,44 @@ const VALUES: &[(&str, &[&str])] = &[
     ("flows.x.to", &["b"]),
     ("flows.x.start", &["1s", "0"]),
     ("flows.x.stop", &["5s"]),
+    ("sessions.g.from", &["a"]),
+    ("sessions.g.to", &["b"]),
+    ("sessions.g.start", &["1s", "0"]),
+    ("sessions.g.stop", &["5s"]),
+    ("sessions.g.expect", &[r#"["established >= 1000", "response.p99.actual < 5ms"]"#]),
+    ("sessions.g.tcp.mss", &["1000"]),
+    (".http.target", &["/index.html?a=b"]),
+    (".http.status", &["404"]),
+    (".http.expect-status", &["301"]),
+    (
+        ".steps.server",
+        &[
+            r#"["request", { "send": "9B" }, "response", { "start": "all" }, { "stop": "all" }, "reset"]"#,
+        ],
+    ),
+    (".repeat.steps", &[r#"[{ "send": "5B" }, { "receive": "5B" }]"#]),
+    (".request.uniform.min", &["64B"]),
+    (".request.uniform.max", &["1518B"]),
+    (".response.uniform.min", &["64B"]),
+    (".response.uniform.max", &["1518B"]),
+    (".send.uniform.min", &["64B"]),
+    (".send.uniform.max", &["1518B"]),
+    (".receive.uniform.min", &["64B"]),
+    (".receive.uniform.max", &["1518B"]),
+    (".request.log-normal", &[r#"{ "mean": "500B", "sigma": 0.5 }"#]),
+    (".response.log-normal", &[r#"{ "mean": "500B", "sigma": 0.5 }"#]),
+    (".send.log-normal", &[r#"{ "mean": "500B", "sigma": 0.5 }"#]),
+    (".receive.log-normal", &[r#"{ "mean": "500B", "sigma": 0.5 }"#]),
+    // those of flows are walked
+    ("sessions.g.rate", &["1000/s", r#"{ "ramp": { "from": "1/s", "to": "5/s", "over": "1s" } }"#]),
+    ("sessions.g.departures", &["poisson", r#"{ "jitter": "10%" }"#]),
+    (
+        "sessions.g.at",
+        &[
+            r#"{ "1s": { "rate": "2000/s" }, "2s": { "departures": "poisson" } }"#,
+            r#"{ "1s": "pause", "2s": "resume" }"#,
+        ],
+    ),
     ("run.time", &["5s"]),
     ("run.start-at", &["2100-01-01T00:00:00Z"]),
     (".filter", &["udp port 53"]),
@@ -74,6 +112,8 @@ const NAMES: &[(&str, &str)] = &[
     (".rewrite.addresses", "10.0.0.0/8"),
     (".rewrite.ports", "80"),
     (".rewrite.vlan", "5"),
+    (".http.headers", "Accept"),
+    (".http.response-headers", "Server"),
 ];
 
 /// What else a scenario has where a key is in use, by its path, the beginning of that, or the path, '=' and a word. It lies
@@ -94,6 +134,12 @@ const NEEDS: &[(&str, &str)] = &[
         r#"{ "ports": { "a": { "peer": "10.0.0.3:5960" } }, "flows": { "x": { "from": "b", "to": "a" } } }"#,
     ),
     ("run.drift", r#"{ "run": { "late": "drop" } }"#),
+    ("sessions.g.users", r#"{ "sessions": { "g": { "rate": null } } }"#),
+    ("sessions.g.think", r#"{ "sessions": { "g": { "rate": null, "users": 3 } } }"#),
+    (
+        "sessions.g.program.http.expect-continue",
+        r#"{ "sessions": { "g": { "program": { "http": { "body": "10B" } } } } }"#,
+    ),
     (
         "flows.x.at.sub-flows",
         r#"{ "flows": { "x": { "rate": null, "replay": { "archive": "x", "flow-of": "device" } } } }"#,
@@ -128,6 +174,14 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("flows.x.at", r#"{"1s":{}}"#, "nothing changes"),
     ("run.interval", r#""100us""#, "10ms at least"),
     ("run.interval", r#""1.5ms""#, "10ms at least"),
+    ("sessions.g.tcp.send-buffer", r#"{"send-buffer":"100B"}"#, "1kB to 1GiB"),
+    ("sessions.g.tcp.receive-buffer", r#"{"receive-buffer":"100B"}"#, "1kB to 1GiB"),
+    ("sessions.g.program.steps.client", r#"{"steps":{"client":["response"]}}"#, "no 'request'"),
+    (
+        "sessions.g.program.steps.client.stop",
+        r#"{"steps":{"client":[{"stop":"name"}]}}"#,
+        "not started before",
+    ),
 ];
 
 /// A value of some node of the schema, and the keys down to what is special in it.
@@ -270,7 +324,18 @@ fn scenario(made: &Made) -> Value {
         "run": { "time": "5s" },
     });
     let keys: Vec<&str> = made.path.split('.').collect();
-    let depth = if keys[0] == "ports" || keys[0] == "flows" { 3 } else { 2 }.min(keys.len());
+    if keys[0] == "sessions" {
+        whole = json!({
+            "ports": { "a": {}, "b": {} },
+            "sessions": { "g": {
+                "from": "a", "to": "b", "program": "http", "rate": "10/s",
+                "servers": { "addresses": "10.0.0.2", "ports": 80 }
+            } },
+            "run": { "time": "5s" },
+        });
+    }
+    let of_parts = ["ports", "flows", "sessions"].contains(&keys[0]);
+    let depth = if of_parts { 3 } else { 2 }.min(keys.len());
     let value = match keys[..] {
         ["flows", "x", "packet", header, ..] => packet(header, &made.value),
         _ => made.value.clone(),
@@ -290,7 +355,7 @@ fn scenario(made: &Made) -> Value {
     if keys.get(2) == Some(&"replay") && keys.get(3).is_some_and(|key| OF_CAPTURES.contains(key)) {
         lay(&mut whole, &flow(json!({ "replay": { "archive": null, "capture": "x.pcap" } })));
     }
-    if over.to_string().contains(r#""resume""#) {
+    if keys[0] == "flows" && over.to_string().contains(r#""resume""#) {
         lay(&mut whole, &flow(json!({ "at": { "0.5s": "pause" } })));
     }
     // sub-flows and patterns that advance with them go together
@@ -338,6 +403,7 @@ fn all() -> Vec<Made> {
         all.extend(match key.as_str() {
             "ports" => of("ports.a", "PortSpec"),
             "flows" => of("flows.x", "FlowSpec"),
+            "sessions" => of("sessions.g", "SessionSpec"),
             "run" => of("run", "RunSpec"),
             "seed" => walk.of(node, "seed", &[]),
             // those of files have a test of their own

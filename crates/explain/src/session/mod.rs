@@ -1,0 +1,214 @@
+//! A group of sessions: who talks to whom, when sessions start, what they say, and what they need.
+//!
+//! `volume.rs` is how much that is, `needs.rs` what it takes of the machine.
+
+mod needs;
+#[cfg(test)]
+mod tests;
+mod volume;
+
+use wirebeat_traffic::program::script::SessionGroup;
+use wirebeat_traffic::program::{Pace, Stream};
+use wirebeat_traffic::scenario::session::program::Direction;
+use wirebeat_traffic::scenario::session::{DataSize, Pool, ProgramSpec, SessionSpec};
+use wirebeat_traffic::scenario::{Departures, FlowRate};
+use wirebeat_units::{Nanos, human};
+
+use crate::page::Page;
+use crate::{Checked, Shown, flow, words};
+use needs::needs;
+use volume::{data, mean, volumes};
+
+/// Explains group number `number`.
+pub fn explain(page: &mut Page, checked: &Checked, number: usize, shown: Shown) {
+    let Some((name, spec)) = checked.scenario.sessions.get_index(number) else { return };
+    let Some(group) = checked.sessions.groups.get(number) else { return };
+    page.heading(&format!("sessions {name}"));
+    page.fact("ends", &ends(spec));
+    if spec.from.is_some() {
+        page.fact("clients", &pool(&group.clients.pool, "the system's choice"));
+    }
+    page.fact("servers", &pool(&group.servers.pool, "those of the interface"));
+    let streams = group.starts.map_or(&[][..], |flow| checked.sessions.starts.streams(flow));
+    when(page, spec, group, streams);
+    if let Some(flow) =
+        group.starts.filter(|_| streams.iter().any(|one| one.departures.pace != Pace::Unlimited))
+    {
+        flow::departures(page, &checked.sessions.starts, flow, shown.departures);
+    }
+    page.fact("program", &program(&spec.program));
+    let volumes = volumes(&spec.program, group);
+    let peak = streams.iter().filter_map(|one| one.departures.pace.peak_rate()).fold(0.0, f64::max);
+    let rate = (peak > 0.0).then_some(peak * 1e9);
+    data(page, spec, group, volumes, rate);
+    needs(page, spec, group, rate);
+    if !spec.expect.is_empty() {
+        let all: Vec<String> = spec.expect.iter().map(ToString::to_string).collect();
+        page.fact("expected", &format!("{}; exit code 4 otherwise", all.join(", ")));
+    }
+}
+
+fn ends(spec: &SessionSpec) -> String {
+    match (&spec.from, &spec.to) {
+        (Some(from), Some(to)) => {
+            format!("clients on port {from}, servers on port {to}: both are ours")
+        }
+        (Some(from), None) => format!("clients on port {from}; the servers are somebody else's"),
+        (None, Some(to)) => format!("servers on port {to}; the clients are somebody else's"),
+        (None, None) => String::new(),
+    }
+}
+
+fn pool(pool: &Pool, none: &str) -> String {
+    let addresses = match pool.addresses.len() {
+        0 => none.to_owned(),
+        1 => pool.addresses.to_string(),
+        many => format!("{} ({} addresses)", pool.addresses, human::count(many)),
+    };
+    match &pool.ports {
+        None => addresses,
+        Some(ports) if ports.len() == 1 => format!("{addresses}, port {ports}"),
+        Some(ports) => format!("{addresses}, {} ports: {ports}", human::count(ports.len())),
+    }
+}
+
+/// When sessions start.
+fn when(page: &mut Page, spec: &SessionSpec, group: &SessionGroup, streams: &[Stream]) {
+    if spec.from.is_none() {
+        return page.fact("starts", "when the clients connect");
+    }
+    if let Some(users) = group.users {
+        let think = match &spec.think {
+            Some(think) => format!("{} after", words::duration(think)),
+            None => "as soon as".to_owned(),
+        };
+        let users = human::counted(users.into(), "user");
+        let text = format!(
+            "closed model: {users}, each with one session at a time, and the next {think} it has ended"
+        );
+        page.fact("starts", &text);
+    } else {
+        let first = streams.first().map(|stream| &stream.departures.pace);
+        page.fact("starts", &format!("open model: {}", starts(spec, first)));
+        for (time, _) in &spec.at {
+            page.more(&format!("it changes at {time}"));
+        }
+    }
+    let mut until = Vec::new();
+    if group.stop < Nanos::MAX {
+        until.push(group.stop.to_string());
+    }
+    if let Some(count) = spec.count {
+        until.push(format!("{} started", human::counted(count.get(), "session")));
+    }
+    let from =
+        if spec.start == Nanos::ZERO { "the start".to_owned() } else { spec.start.to_string() };
+    let end = match until.is_empty() {
+        true => "without end".to_owned(),
+        false => format!("until {}", until.join(", or until ")),
+    };
+    page.fact("time", &format!("from {from} {end}"));
+    if let Some(hold) = &spec.hold {
+        page.more(&format!("each stays open for {} at least", words::duration(hold)));
+    }
+}
+
+fn starts(spec: &SessionSpec, pace: Option<&Pace>) -> String {
+    let what = match spec.burst.get() {
+        1 => "a session".to_owned(),
+        burst => format!("{burst} sessions"),
+    };
+    let rate = match &spec.rate {
+        FlowRate::Fixed(_) => String::new(),
+        // the units of frames are those of sessions here
+        varying => format!("{}; ", words::rate(varying).replace("pps", "/s")),
+    };
+    let mean = pace.and_then(Pace::mean_rate).filter(|rate| *rate > 0.0);
+    let every = mean.map(|rate| {
+        let every = human::time(f64::from(spec.burst.get()) / rate);
+        format!("{} sessions/s, {what} every {every}", flow::number(rate * 1e9))
+    });
+    let ends_elsewhere =
+        matches!(pace, Some(Pace::Profile(profile)) if !profile.curve.comes_again());
+    let how = match (&spec.departures, pace) {
+        (_, Some(Pace::Unlimited) | None) => return "all at once".to_owned(),
+        (_, Some(Pace::Silent)) => return "paused at first".to_owned(),
+        (Departures::Constant, Some(Pace::Constant(_))) => "constant".to_owned(),
+        (Departures::Constant, _) => "as the rate says".to_owned(),
+        (Departures::Jitter(jitter), _) => {
+            format!("each up to {jitter} before or after its time at a constant rate")
+        }
+        (departures, _) => words::departures(departures),
+    };
+    match every {
+        Some(every) if how == "constant" => format!("{rate}{how}: {every}"),
+        Some(every) if ends_elsewhere => format!("{rate}{how}: {every} in the end"),
+        Some(every) => format!("{rate}{how}: {every} on average"),
+        None => format!("{rate}{how}"),
+    }
+}
+
+/// What is said, in words.
+fn program(program: &ProgramSpec) -> String {
+    let times = |count: u32, what: &str| human::counted(count.into(), what);
+    match program {
+        ProgramSpec::Http(http) => {
+            let mut text = format!(
+                "HTTP/1.1, {}: {} {}",
+                times(http.requests.get(), "request"),
+                http.method.name(),
+                http.target
+            );
+            if http.pipeline.get() > 1 {
+                text += &format!(", up to {} at a time", http.pipeline);
+            }
+            text
+        }
+        ProgramSpec::RequestResponse(exchange) => format!(
+            "{} of {}, each answered by {}",
+            times(exchange.requests.get(), "request"),
+            size(&exchange.request),
+            size(&exchange.response)
+        ),
+        ProgramSpec::Bulk(bulk) => {
+            let way = match bulk.direction {
+                Direction::Forward => "from the client to the server",
+                Direction::Reverse => "from the server to the client",
+                Direction::Both => "both ways at a time",
+            };
+            match bulk.bytes {
+                Some(bytes) => format!("{bytes} of data {way}"),
+                None => format!("as much data as goes through {way}"),
+            }
+        }
+        ProgramSpec::Echo(echo) => format!(
+            "{} of {}, which the server sends back{}",
+            times(echo.messages.get(), "message"),
+            size(&echo.size),
+            match &echo.gap {
+                Some(gap) =>
+                    format!("; {} from one planned message to the next", words::duration(gap)),
+                None => String::new(),
+            }
+        ),
+        ProgramSpec::Steps(steps) => format!(
+            "written out: {} of the client, {} of the server",
+            human::counted(steps.client.len() as u64, "step"),
+            human::counted(steps.server.len() as u64, "step")
+        ),
+    }
+}
+
+fn size(size: &DataSize) -> String {
+    match size {
+        DataSize::Fixed(bytes) => bytes.to_string(),
+        DataSize::Drawn(drawn) => {
+            let mean = mean(size)
+                .map_or(String::new(), |mean| format!(", {} on average", human::bytes(mean)));
+            format!(
+                "{} bytes{mean}",
+                words::distribution(drawn.distribution.name(), &drawn.distribution)
+            )
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What sessions need of the machine: open connections, memory and ports.
+
+use wirebeat_traffic::program::script::SessionGroup;
+use wirebeat_traffic::scenario::session::program::{Direction, HttpBody};
+use wirebeat_traffic::scenario::session::{Beyond, ProgramSpec, SessionSpec};
+use wirebeat_units::{Nanos, human};
+
+use crate::flow;
+use crate::page::Page;
+
+/// How long a closed connection keeps its ports (TIME-WAIT), in seconds: `TCP_TIMEWAIT_LEN` of Linux.
+const TIME_WAIT: f64 = 60.0;
+/// The ports that Linux takes by itself where nothing else is set: 32768 to 60999 (`ip_local_port_range`).
+const EPHEMERAL: u64 = 28_232;
+
+/// Who closes first, and has the connection in TIME-WAIT then (RFC 9293 §3.6).
+fn closes_first(spec: &SessionSpec) -> &'static str {
+    let server = match &spec.program {
+        _ if spec.tcp.reset => return "nobody",
+        ProgramSpec::Http(http) => {
+            http.server_closes || spec.to.is_some() && http.framing == HttpBody::Close
+        }
+        ProgramSpec::Bulk(bulk) => bulk.direction == Direction::Reverse && bulk.bytes.is_some(),
+        _ => false,
+    };
+    if server { "the server" } else { "the client" }
+}
+
+/// How many may be open, and which ports and how much memory that takes.
+pub(super) fn needs(page: &mut Page, spec: &SessionSpec, group: &SessionGroup, rate: Option<f64>) {
+    let most = match (group.users, spec.limit) {
+        (Some(users), Some(limit)) => Some(u64::from(users.min(limit.open.get()))),
+        (Some(users), None) => Some(users.into()),
+        (None, Some(limit)) => Some(limit.open.get().into()),
+        (None, None) => spec.count.map(|count| count.get()),
+    };
+    let beyond = match spec.limit.map(|limit| limit.beyond) {
+        Some(Beyond::Expire) => "; what is due beyond that is counted as expired",
+        Some(Beyond::Queue) => "; what is due beyond that waits until another has ended",
+        None => "",
+    };
+    let descriptors = if spec.from.is_some() && spec.to.is_some() { "two" } else { "one" };
+    let open = match most {
+        Some(most) => format!("at most {}{beyond}", human::count(most)),
+        None => "as many as come together: there is no limit".to_owned(),
+    };
+    page.fact(
+        "open",
+        &format!("{open}; each takes {descriptors} of the file descriptors (ulimit -n)"),
+    );
+    page.fact("memory", &memory(spec, most));
+    if spec.from.is_some() {
+        page.fact("ports", &ports(spec, group, rate));
+    }
+}
+
+fn memory(spec: &SessionSpec, most: Option<u64>) -> String {
+    let (send, receive) = (spec.tcp.send_buffer, spec.tcp.receive_buffer);
+    let (Some(send), Some(receive)) = (send, receive) else {
+        return "buffers of each end as the system chooses them: up to the last numbers of net.ipv4.tcp_wmem and tcp_rmem".to_owned();
+    };
+    let each = send.get().saturating_add(receive.get()) as f64;
+    match most {
+        Some(most) => format!(
+            "buffers of {} for each end of a session, {} for all; the system may double them",
+            human::bytes(each),
+            human::bytes(each * most as f64)
+        ),
+        None => format!(
+            "buffers of {} for each end of a session; the system may double them",
+            human::bytes(each)
+        ),
+    }
+}
+
+fn ports(spec: &SessionSpec, group: &SessionGroup, rate: Option<f64>) -> String {
+    let closer = closes_first(spec);
+    let (clients, servers) = (&group.clients.pool, &group.servers.pool);
+    let each = clients.ports.as_ref().map_or(EPHEMERAL, |ports| ports.len());
+    let ways = clients.addresses.len().max(1).saturating_mul(servers.addresses.len().max(1));
+    let ways = ways.saturating_mul(servers.ports.as_ref().map_or(1, |ports| ports.len()));
+    let there = each.saturating_mul(ways);
+    let which = match clients.ports {
+        Some(_) => "the pool's",
+        None => "as Linux has them by itself",
+    };
+    let have = format!(
+        "there are {} ({} for each client's and server's address and port: {which})",
+        human::count(there),
+        human::count(each)
+    );
+    if closer != "the client" {
+        return format!(
+            "{closer} closes first, so no port of a client waits after a session; {have}"
+        );
+    }
+    let Some(rate) = rate else {
+        return format!(
+            "the client closes first, and its port waits for 60 s then (TIME-WAIT); {have}"
+        );
+    };
+    let needed = spec.count.map_or(f64::MAX, |count| count.get() as f64).min(rate * TIME_WAIT);
+    // until the run ends no more are taken than it starts
+    let started = (group.stop < Nanos::MAX)
+        .then(|| rate * group.stop.saturating_sub(group.start).get() as f64 / 1e9);
+    let needed = started.map_or(needed, |started| needed.min(started));
+    let verdict = match needed > there as f64 {
+        true => {
+            ". TOO FEW: sessions will fail here; give 'clients' more addresses, the servers more ports, or 'tcp: { reset: true }'"
+        }
+        false => "",
+    };
+    format!(
+        "about {} are taken: the client closes first, and its port waits for 60 s then (TIME-WAIT); {have}{verdict}",
+        flow::number(needed.ceil())
+    )
+}

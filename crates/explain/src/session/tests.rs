@@ -1,0 +1,77 @@
+//! Pages of groups of sessions.
+
+use wirebeat_report::format::Colour;
+use wirebeat_traffic::compile::Files;
+use wirebeat_traffic::scenario::Scenario;
+
+use crate::{Checked, Shown, page};
+
+fn explained(group: &str) -> String {
+    let text = format!(
+        "ports: {{ a: {{ addresses: [10.0.1.1] }}, b: {{ addresses: [10.0.2.9] }} }}\nsessions:\n  x: {group}\nrun: {{ time: 100s }}\n"
+    );
+    let scenario = Scenario::from_yaml(&text, "").unwrap_or_else(|error| panic!("{error}"));
+    let checked = Checked::new(&scenario, &Files::default()).unwrap();
+    let shown = Shown { frames: None, departures: 3 };
+    let text = page(&checked, None, shown, Colour::Never).unwrap();
+    // lines are broken anywhere
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_rate_needs_ports_for_a_minute() {
+    let web = "{ from: a, to: b, program: http, servers: { ports: 80 }, rate: 1000/s }";
+    let page = explained(web);
+    for says in [
+        "1,000 sessions/s, a session every",
+        "first due 0, 1000, 2000 µs, …",
+        "about 60,000 are taken",
+        "there are 28,232",
+        "TOO FEW",
+        "clients 10.0.1.1",
+        "servers 10.0.2.9, port 80",
+    ] {
+        assert!(page.contains(says), "{says}: {page}");
+    }
+    let reset = explained(&web.replace("rate:", "tcp: { reset: true }, rate:"));
+    assert!(reset.contains("nobody closes first") && !reset.contains("TOO FEW"), "{reset}");
+    let slow = explained(&web.replace("1000/s", "100/s"));
+    assert!(slow.contains("about 6,000 are taken") && !slow.contains("TOO FEW"), "{slow}");
+    let few = explained(&web.replace("rate:", "count: 500, rate:"));
+    assert!(few.contains("about 500 are taken"), "{few}");
+}
+
+#[test]
+fn bytes_and_segments_are_those_of_the_program() {
+    let page = explained(
+        "{ from: a, to: b, program: { request-response: { request: 1000B, response: 2896B, requests: 2 } }, \
+         servers: { ports: 5 }, rate: 10/s }",
+    );
+    // 2 of data, 2 for 4 of the other side, and 4; 4 of data, 1 for 2, and 3
+    for says in ["to the server 2", "5.79", "about 8 segments to the server and 8 to the client"] {
+        assert!(page.contains(says), "{says}: {page}");
+    }
+    let steps = explained(
+        "{ from: a, servers: { addresses: 10.0.3.1, ports: 5 }, users: 7, limit: { open: 5 }, think: 1s, program: { steps: { \
+         client: [ repeat: { times: 3, steps: [ send: 100B, receive: 1kB ] }, receive-until: x ] } } }",
+    );
+    for says in ["to the server 300", "to the client not known before", "at most 5", "7 users"] {
+        assert!(steps.contains(says), "{says}: {steps}");
+    }
+}
+
+#[test]
+fn bulk_data_has_no_amount_of_its_own() {
+    let page = explained(
+        "{ from: a, to: b, program: { bulk: { direction: reverse } }, servers: { ports: 5 }, users: 4, count: 4, \
+         tcp: { send-buffer: 1MiB, receive-buffer: 1MiB } }",
+    );
+    for says in ["to the server nothing, to the client as much as goes through", "buffers of"] {
+        assert!(page.contains(says), "{says}: {page}");
+    }
+    let server = explained("{ to: b, program: echo, servers: { ports: 5 } }");
+    assert!(
+        server.contains("when the clients connect") && !server.contains("ports about"),
+        "{server}"
+    );
+}
