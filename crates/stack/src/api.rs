@@ -103,8 +103,8 @@ pub trait Transmit {
 /// How much a stack holds. Memory for all of it is reserved at the start and touched as it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Sessions that are open: 192 bytes each, and 12 for a timer, 12 in the index, 4 in the queue, and 8 for a delayed
-    /// acknowledgment.
+    /// Sessions that are open: 192 bytes each, and 12 for a timer, 12 in the index, 4 in the queue, 8 for a delayed
+    /// acknowledgment and 8 for a timer that was set just now.
     pub sessions: usize,
     /// Sessions that a peer has begun to open.
     pub half_open: usize,

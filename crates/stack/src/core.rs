@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 
 use wirebeat_units::Nanos;
 
-use crate::acks::Acks;
 use crate::api::{Limits, Session};
 use crate::counters::Counters;
 use crate::fault::{Fault, Faults};
@@ -17,8 +16,13 @@ use crate::segment::{Flags, Outgoing, Segment, Tuple};
 use crate::seq::Seq;
 use crate::slab::{NONE, Slab};
 use crate::tcb::{Marks, Tcb};
-use crate::tick::{Tick, micros};
+use crate::tick::{Tick, micros, ticks};
+use crate::waits::Waits;
 use crate::wheel::Wheel;
+
+/// How long a timer waits in a queue before it goes to the wheel, if it is not due before: a little less than the shortest timeouts
+/// in use, 200 ms.
+pub(crate) const FIRST_WAIT: Nanos = Nanos::from_millis(190);
 
 /// Segments without a session that may wait to be sent: a few batches of arrivals.
 const REPLIES_MAX: usize = 1024;
@@ -125,7 +129,9 @@ pub(crate) struct Core {
     fallback: Profile,
     pub ranges: Slab<Ranges>,
     pub wheel: Wheel,
-    pub acks: Acks,
+    pub acks: Waits,
+    /// Timers that were set a short time ago.
+    pub first_waits: Waits,
     pub ready: Ready,
     pub replies: VecDeque<Outgoing>,
     pub counters: Counters,
@@ -147,7 +153,7 @@ impl Core {
         now: Nanos,
         nodes: usize,
     ) -> Core {
-        let acks = Acks::new(limits.sessions, profiles.iter().map(|profile| profile.delayed_ack));
+        let acks = Waits::new(limits.sessions, profiles.iter().map(|profile| profile.delayed_ack));
         let secret = [siphash(seed, &[1]), siphash(seed, &[2])];
         Core {
             profiles,
@@ -155,6 +161,7 @@ impl Core {
             ranges: Slab::new(limits.ranges),
             wheel: Wheel::new(nodes, Tick::at(now)),
             acks,
+            first_waits: Waits::new(limits.sessions, std::iter::once(FIRST_WAIT)),
             ready: Ready::new(nodes),
             replies: VecDeque::with_capacity(REPLIES_MAX),
             counters: Counters::default(),
@@ -300,17 +307,26 @@ impl Core {
         }
     }
 
-    /// Sees to it that the wheel calls `node` by its next deadline.
+    /// Sees to it that `node` is called by its next deadline. Few timers run out: one that is far enough away waits in a queue first,
+    /// and only what is still set at its end goes to the wheel, whose lists cost a fetch from memory for each neighbour.
     #[inline]
-    pub fn arm(&mut self, node: u32, tcb: &mut Tcb) {
+    pub fn arm(&mut self, now: Tick, node: u32, tcb: &mut Tcb) {
         let Some(deadline) = tcb.deadline() else { return };
         // Known from the session itself, the wheel's own memory is not touched.
         if tcb.has(Marks::ARMED) && tcb.wheel_at.is_due(deadline) || self.fault(Fault::LostTimer) {
             return;
         }
+        let first = Tick(now.0.wrapping_add(ticks(FIRST_WAIT)));
+        if !tcb.has(Marks::ARMED)
+            && first.is_due(deadline)
+            && let Some(at) = self.first_waits.push(FIRST_WAIT, first, node)
+        {
+            tcb.wheel_at = at;
+        } else {
+            tcb.wheel_at = deadline;
+            self.wheel.arm(node, deadline);
+        }
         tcb.set(Marks::ARMED);
-        tcb.wheel_at = deadline;
-        self.wheel.arm(node, deadline);
     }
 }
 

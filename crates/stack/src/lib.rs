@@ -39,7 +39,6 @@
 //! what is expected (RFC 9293 §3.8.6.1 sends one byte), and an acknowledgment of new data ends the doubling of the timeout
 //! even when no round trip could be measured (RFC 6298 §5).
 
-mod acks;
 pub mod addresses;
 mod api;
 mod arrival;
@@ -69,6 +68,7 @@ mod tests;
 pub mod tick;
 mod time_wait;
 mod timers;
+mod waits;
 pub mod wheel;
 
 pub use api::{

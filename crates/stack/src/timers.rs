@@ -59,7 +59,7 @@ impl Tcb {
             self.clear(Marks(Marks::TAIL.0 | Marks::REORDER.0));
             self.timer_at = Tick::after(cx.now, span);
         }
-        core.arm(cx.node, self);
+        core.arm(cx.tick, cx.node, self);
     }
 
     /// The queue of delayed acknowledgments called: whether one is due. It may have gone with data, or another one begun since.

@@ -1,4 +1,4 @@
-//! The timers of all sessions, but for delayed acknowledgments (`acks`): one wheel of four levels with 256 slots each, in ticks of [`crate::tick`].
+//! The timers of all sessions, but for delayed acknowledgments (`waits`): one wheel of four levels with 256 slots each, in ticks of [`crate::tick`].
 //!
 //! The wheel is lazy. A session keeps its deadlines itself; the wheel only promises to call no later than the tick it was
 //! given. A deadline that moves to a later time (each acknowledgment moves the retransmission timer) costs nothing here: the

@@ -130,7 +130,9 @@ impl Watch {
         // Timers are set if and only if they are needed, and the wheel knows of them. Who waits for a buffer is settled in its
         // turn.
         let is_queued = core.ready.has(at);
+        let waits = tcb.has(Marks::ARMED) && core.first_waits.holds(at, tcb.wheel_at);
         let (needed, armed) = (tcb.timer_needed(core), core.wheel.armed(at));
+        let armed = armed.or(waits.then_some(tcb.wheel_at));
         holds!("timer", is_queued || tcb.timer == needed, (tcb, needed));
         if let Some(deadline) = tcb.deadline().filter(|_| !is_queued) {
             holds!(
@@ -141,9 +143,12 @@ impl Watch {
         }
         let delayed = tcb.has(Marks::ACK_DELAYED) && !is_queued;
         holds!("delayed", !delayed || core.acks.holds(at, tcb.ack_timer_at), tcb);
+        // A queue and the wheel may have the same tick for a session; the one that calls second finds nothing to do.
+        let is_called_twice = core.wheel.armed(at).is_some_and(|at| at.is_due(Tick::at(self.now)));
         holds!(
             "armed",
-            tcb.has(Marks::ARMED) == armed.is_some() && armed.is_none_or(|it| it == tcb.wheel_at),
+            tcb.has(Marks::ARMED) == armed.is_some() && armed.is_none_or(|it| it == tcb.wheel_at)
+                || is_called_twice,
             (tcb, armed)
         );
         // What is missing below data out of order is waited for no longer than a round trip (RFC 8985 §6.2).

@@ -65,7 +65,7 @@ enum Step {
 struct End {
     stack: Stack,
     /// What the stack had memory for at its start.
-    reserved: [usize; 8],
+    reserved: [usize; 9],
     programs: Programs,
     watch: Watch,
 }

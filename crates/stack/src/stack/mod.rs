@@ -155,8 +155,9 @@ impl Stack {
 
     /// When [`Stack::expire`] is to be called next, seen from `now`; `None` when nothing waits.
     pub fn next_timer(&self, now: Nanos) -> Option<Nanos> {
-        let ticks = self.core.wheel.next_tick().into_iter().chain(self.core.acks.next_tick());
-        ticks.reduce(Tick::min).map(|tick| tick.start(now))
+        let core = &self.core;
+        let waits = [core.wheel.next_tick(), core.acks.next_tick(), core.first_waits.next_tick()];
+        waits.into_iter().flatten().reduce(Tick::min).map(|tick| tick.start(now))
     }
 
     /// What a session is like; `None` when there is none.
@@ -198,7 +199,7 @@ impl Stack {
 
     /// What all that could grow has memory for: the same at all times.
     #[cfg(test)]
-    pub(crate) fn reserved(&self) -> [usize; 8] {
+    pub(crate) fn reserved(&self) -> [usize; 9] {
         let core = &self.core;
         let slabs =
             [self.sessions.reserved(), self.half_open.reserved(), self.time_wait.reserved()];
@@ -210,6 +211,7 @@ impl Stack {
             core.ranges.reserved(),
             core.wheel.reserved(),
             core.acks.reserved(),
+            core.first_waits.reserved(),
             core.ready.reserved(),
             core.replies.capacity(),
         ]
@@ -487,13 +489,34 @@ impl Stack {
             let mut nodes = [NONE; BATCH];
             let mut count = 0;
             for slot in nodes.iter_mut().take(left) {
-                let Some(node) = self.core.acks.due(tick) else { break };
+                let Some((node, _)) = self.core.acks.due(tick) else { break };
                 (*slot, count) = (node, count + 1);
             }
             nodes.iter().take(count).for_each(|node| self.touch_times(*node));
             for node in nodes.into_iter().take(count) {
                 if self.sessions.get_mut(node).is_some_and(|tcb| tcb.delayed_ack(tick)) {
                     self.core.ready.push(node);
+                }
+            }
+            if count < left.min(BATCH) {
+                left -= count;
+                break;
+            }
+            left -= count;
+        }
+        while left > 0 {
+            let mut nodes = [(NONE, tick); BATCH];
+            let mut count = 0;
+            for slot in nodes.iter_mut().take(left) {
+                let Some(entry) = self.core.first_waits.due(tick) else { break };
+                (*slot, count) = (entry, count + 1);
+            }
+            nodes.iter().take(count).for_each(|(node, _)| self.touch(*node));
+            for (node, at) in nodes.into_iter().take(count) {
+                // Another session may have this node by now, or this one another time at which it is called.
+                let is_meant = |tcb: &Tcb| tcb.has(Marks::ARMED) && tcb.wheel_at == at;
+                if self.sessions.get(node).is_some_and(is_meant) {
+                    self.due(now, node, app);
                 }
             }
             if count < left.min(BATCH) {

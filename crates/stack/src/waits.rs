@@ -1,8 +1,9 @@
-//! Acknowledgments that are delayed, in the order in which they are due.
+//! What waits for times that are all equally long, in the order in which they end: delayed acknowledgments, and timers that were set
+//! a short time ago.
 //!
-//! All delays of a profile are equally long, so what begins first ends first: a queue, and no sorting, where the wheel would have to
-//! touch the memory of neighbours for each. An entry stays where it is when the acknowledgment goes with data before its time; the
-//! session is asked when the time has come.
+//! What begins first ends first: a queue, and no sorting, where the wheel would have to touch the memory of neighbours for each. An
+//! entry stays where it is when the acknowledgment goes with data before its time, or the timer is not needed any more; the session is
+//! asked when the time has come.
 
 use std::collections::VecDeque;
 
@@ -15,7 +16,7 @@ const SPARE: usize = 1 << 16;
 
 /// The queues, one for each length of delay.
 #[derive(Debug)]
-pub(crate) struct Acks {
+pub(crate) struct Waits {
     queues: Vec<Queue>,
     capacity: usize,
 }
@@ -26,12 +27,12 @@ struct Queue {
     entries: VecDeque<(Tick, u32)>,
 }
 
-impl Acks {
+impl Waits {
     /// Queues for `delays`, of a stack with `sessions`.
-    pub fn new(sessions: usize, delays: impl Iterator<Item = Nanos>) -> Acks {
-        let mut acks = Acks { queues: Vec::new(), capacity: sessions + SPARE };
-        delays.for_each(|delay| acks.prepare(delay));
-        acks
+    pub fn new(sessions: usize, delays: impl Iterator<Item = Nanos>) -> Waits {
+        let mut waits = Waits { queues: Vec::new(), capacity: sessions + SPARE };
+        delays.for_each(|delay| waits.prepare(delay));
+        waits
     }
 
     /// Makes room for delays of this length.
@@ -56,12 +57,12 @@ impl Acks {
         Some(at)
     }
 
-    /// The next node whose time has come at `now`.
+    /// The next node whose time has come at `now`, and that time.
     #[inline]
-    pub fn due(&mut self, now: Tick) -> Option<u32> {
+    pub fn due(&mut self, now: Tick) -> Option<(u32, Tick)> {
         self.queues.iter_mut().find_map(|queue| {
             let is_due = queue.entries.front().is_some_and(|(at, _)| at.is_due(now));
-            if is_due { queue.entries.pop_front().map(|(_, node)| node) } else { None }
+            if is_due { queue.entries.pop_front().map(|(at, node)| (node, at)) } else { None }
         })
     }
 
@@ -90,29 +91,29 @@ mod tests {
     #[test]
     fn who_began_first_is_called_first_and_lengths_do_not_mix() {
         let [short, long] = [40, 200].map(Nanos::from_millis);
-        let mut acks = Acks::new(2, [short, Nanos::ZERO, short, long].into_iter());
-        assert_eq!(acks.queues.len(), 2);
+        let mut waits = Waits::new(2, [short, Nanos::ZERO, short, long].into_iter());
+        assert_eq!(waits.queues.len(), 2);
         for (delay, at, node) in [(long, 700, 1), (short, 160, 2), (short, 161, 3)] {
-            assert_eq!(acks.push(delay, Tick(at), node), Some(Tick(at)));
+            assert_eq!(waits.push(delay, Tick(at), node), Some(Tick(at)));
         }
-        assert_eq!(acks.push(short, Tick(100), 4), Some(Tick(161)), "the clock went back");
-        assert_eq!(acks.push(Nanos::from_secs(1), Tick(100), 4), None, "no such length");
-        assert_eq!((acks.next_tick(), acks.due(Tick(159))), (Some(Tick(160)), None));
+        assert_eq!(waits.push(short, Tick(100), 4), Some(Tick(161)), "the clock went back");
+        assert_eq!(waits.push(Nanos::from_secs(1), Tick(100), 4), None, "no such length");
+        assert_eq!((waits.next_tick(), waits.due(Tick(159))), (Some(Tick(160)), None));
         let mut called = Vec::new();
-        while let Some(node) = acks.due(Tick(161)) {
+        while let Some((node, _)) = waits.due(Tick(161)) {
             called.push(node);
         }
-        assert_eq!((called, acks.next_tick()), (vec![2, 3, 4], Some(Tick(700))));
+        assert_eq!((called, waits.next_tick()), (vec![2, 3, 4], Some(Tick(700))));
     }
 
     #[test]
     fn there_is_an_end_to_what_is_remembered() {
         let delay = Nanos::from_millis(40);
-        let mut acks = Acks::new(2, std::iter::once(delay));
-        let count = (0..).take_while(|_| acks.push(delay, Tick(5), 0).is_some()).count();
+        let mut waits = Waits::new(2, std::iter::once(delay));
+        let count = (0..).take_while(|_| waits.push(delay, Tick(5), 0).is_some()).count();
         assert_eq!(count, 2 + SPARE);
-        let reserved = acks.reserved();
-        acks.due(Tick(5));
-        assert!(acks.push(delay, Tick(6), 0).is_some() && acks.reserved() == reserved);
+        let reserved = waits.reserved();
+        waits.due(Tick(5));
+        assert!(waits.push(delay, Tick(6), 0).is_some() && waits.reserved() == reserved);
     }
 }
