@@ -16,7 +16,7 @@ use wirebeat_iperf::{
     Amount, Direction, Event, Iperf2Server, OutputForm, Protocol, Server, ServerOptions, Stop,
     TestResult, TestSpec, client,
 };
-use wirebeat_units::{Fault, fault, human};
+use wirebeat_units::{Fault, fault, human, printable};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -109,7 +109,9 @@ fn load(arguments: &[String]) -> Result<(), Fault> {
     };
     print_result(&result);
     match &result.server_output {
-        Some(PeerOutput::Text(text) | PeerOutput::Json(text)) => println!("server output:\n{text}"),
+        Some(PeerOutput::Text(text) | PeerOutput::Json(text)) => {
+            println!("server output:\n{}", printable::printable_lines(text));
+        }
         None => {}
     }
     Ok(())

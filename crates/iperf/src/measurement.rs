@@ -13,8 +13,10 @@ use crate::data::{Carrier, Counts, Stream};
 use crate::result::{CpuPercent, Datagrams, Interval, Side, StreamInterval, StreamResult};
 use crate::{Event, TestSpec};
 
-/// Records of one stream in one interval that are kept: 100,000 seconds of one stream.
-const KEPT_MAX: usize = 100_000;
+/// Records of one stream in one interval that are kept, of some 500 bytes each: five hours of one stream, at one a second.
+const KEPT_MAX: usize = 20_000;
+/// The shortest interval: more often, reading the counters would show in them.
+const INTERVAL_MIN: Nanos = Nanos::from_millis(10);
 
 /// What was counted of a stream up to one moment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,7 +96,7 @@ impl Measurement {
             interval_base: base.clone(),
             base,
             base_cpu: CpuTime::of_process(),
-            interval: spec.interval.filter(|interval| *interval > Nanos::ZERO),
+            interval: spec.interval.filter(|i| *i > Nanos::ZERO).map(|i| i.max(INTERVAL_MIN)),
             interval_begun: now,
             kept: Vec::new(),
             records: 0,

@@ -2,7 +2,8 @@
 //!
 //! "Ours" is what this process counted, "theirs" what the peer says it counted. Bytes are payload; the omitted time is in none of
 //! them, unless it says so. A sender counts what the kernel took from it, a receiver what the kernel gave it, so what is between
-//! both at the end of a test is the difference; [`TestResult::differences`] says where the difference is impossible.
+//! both at the end of a test is the difference; texts of the peer are as it sent them ([`wirebeat_units::printable`] makes them
+//! harmless); [`TestResult::differences`] says where the difference is impossible.
 
 use std::net::SocketAddr;
 

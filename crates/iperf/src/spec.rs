@@ -102,7 +102,7 @@ pub struct TestSpec {
     pub tos: u8,
     /// Sequence numbers of 64 bits in datagrams (`--udp-counters-64bit`).
     pub counter: Counter,
-    /// How often an interval is reported (`-i`); without: never.
+    /// How often an interval is reported (`-i`), at most every 10 ms; without: never.
     pub interval: Option<Nanos>,
     /// The results are to hold what the server prints (`--get-server-output`).
     pub server_output: bool,
@@ -168,13 +168,13 @@ impl TestSpec {
             Ok(mss) => Some(mss),
             Err(_) => return Err(Refusal::new(code::MSS, fault!("segments of {} B", of.mss))),
         };
-        let rate = match u64::try_from(of.bandwidth) {
-            Ok(0) => None,
-            Ok(rate) => Some(BitRate(rate)),
-            Err(_) => {
-                return Err(Refusal::new(code::RATE, fault!("a rate of {} bit/s", of.bandwidth)));
-            }
+        let rate = |rate: i64| match u64::try_from(rate) {
+            Ok(0) => Ok(None),
+            Ok(rate) => Ok(Some(BitRate(rate))),
+            Err(_) => Err(Refusal::new(code::RATE, fault!("a rate of {rate} bit/s"))),
         };
+        // what the kernel is to keep (`--fq-rate`), the sender keeps
+        let rate = rate(of.bandwidth)?.into_iter().chain(rate(of.fqrate)?).min();
         let streams = u32::try_from(of.parallel)
             .map_err(|_| Refusal::new(code::STREAMS, fault!("{} streams", of.parallel)))?;
         let tos = u8::try_from(of.tos)

@@ -50,7 +50,7 @@ pub struct Parameters {
     /// The rate of each stream.
     #[serde(skip_serializing_if = "is_default")]
     pub bandwidth: i64,
-    /// The rate of each stream that the kernel is to keep.
+    /// The rate of each stream that the kernel is to keep (`--fq-rate`).
     #[serde(skip_serializing_if = "is_default")]
     pub fqrate: i64,
     /// Microseconds between two looks at the rate; of no use here.

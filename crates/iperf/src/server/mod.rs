@@ -66,7 +66,7 @@ pub struct ServerOptions {
     pub limits: Limits,
     /// Ends after one test (`-1`), whatever became of it.
     pub one_off: bool,
-    /// How often an interval is reported; without: never.
+    /// How often an interval is reported, at most every 10 ms; without: never.
     pub interval: Option<Nanos>,
     /// What a client gets that asks for the server's output.
     pub output: OutputForm,

@@ -124,8 +124,8 @@ pub(super) fn collect(
             return Err(Error::Silent { waiting_for: "streams", waited });
         }
         let look = deadline.min(now().saturating_add(LOOK_AROUND));
-        let mut others = vec![control];
-        others.extend(entrance.fd());
+        // a client that says something now is not read, and would be ready all the time
+        let others: Vec<BorrowedFd<'_>> = entrance.fd().into_iter().collect();
         admission.turn(&others, look)?;
         if gone(control) {
             return Err(Error::Closed { waiting_for: "streams" });

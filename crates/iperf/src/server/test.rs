@@ -24,6 +24,8 @@ use crate::{Error, Event, Started, Stop, TestResult, TestSpec};
 /// What a test may take longer than it asked for: ten steps of the signalling at a round-trip time of four seconds, as iperf3
 /// has it.
 const GRACE: Nanos = Nanos::from_secs(40);
+/// How much longer than it asked for a test is sent: the client's request to end it may be on its way. iperf3 allows [`GRACE`].
+const SEND_GRACE: Nanos = Nanos::from_secs(5);
 /// A stream that broke ends the test, unless the client says why within this time.
 const BROKEN: Nanos = Nanos::from_secs(2);
 /// How long a client may take to say goodbye.
@@ -235,7 +237,7 @@ impl Test<'_> {
         let send_until = begun
             .saturating_add(spec.time().unwrap_or(self.options.limits.time))
             .saturating_add(spec.omit)
-            .saturating_add(GRACE);
+            .saturating_add(SEND_GRACE);
         let mut idle = Idle::new(self.options.limits.idle, spec, block);
         let mut broken: Option<(Nanos, std::io::Error)> = None;
         let end = loop {

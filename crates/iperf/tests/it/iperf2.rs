@@ -163,8 +163,9 @@ fn a_server_of_iperf_2_counts_what_our_client_counts() {
         TestSpec { streams: 3, ..plain.clone() },
         TestSpec { direction: Direction::BothWays, ..plain.clone() },
         TestSpec { direction: Direction::BothWays, streams: 2, ..plain.clone() },
+        // not with several streams: the threads by which a server of iperf 2.1.8 sends back then wait for each other for ever in
+        // some of its tests, whoever its client is
         TestSpec { direction: Direction::InTurn, ..plain.clone() },
-        TestSpec { direction: Direction::InTurn, streams: 2, ..plain.clone() },
         TestSpec {
             amount: Amount::Time(Nanos::from_secs(1)),
             rate: Some(BitRate(20_000_000)),
@@ -247,6 +248,31 @@ fn the_server_connects_back_only_where_that_is_allowed_and_to_nobody_else() {
         "{ended:?}"
     );
     assert!(ended[1].is_ok());
+}
+
+#[test]
+fn a_header_of_garbage_and_silent_connections_hold_nobody_up() {
+    require!(Capability::NetworkNamespaces, Capability::Program("iperf"));
+    let bed = bed();
+    let (ended, ()) =
+        serving_by::<Iperf2Server, _>(&bed, ("127.0.0.1:0", options()), |to, ended| {
+            let garbage = || {
+                let silent: Vec<TcpStream> =
+                    (0..20).map(|_| TcpStream::connect(to).unwrap()).collect();
+                for bytes in [[0xff; 300], [0x80; 300]] {
+                    let mut stream = TcpStream::connect(to).unwrap();
+                    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                    stream.write_all(&bytes).unwrap();
+                    // its end, or a reset
+                    assert!(!matches!(stream.read(&mut [0; 1]), Ok(1)));
+                }
+                silent
+            };
+            let _silent = bed.a.namespace.run(garbage).unwrap();
+            client_says(&bed, to, "-n 1M");
+            await_ended(ended, 1);
+        });
+    assert!(ended[0].is_ok(), "{ended:?}");
 }
 
 #[test]

@@ -179,6 +179,9 @@ fn a_rate_is_kept_and_limited() {
     agree(&result, &json);
     let bytes = result.sent().get();
     assert!((400_000..=1_000_000).contains(&bytes), "{bytes}");
+    let (result, _) = served("-t 1 --fq-rate 5M -l 1000 -R");
+    let bytes = result.sent().get();
+    assert!((400_000..=1_000_000).contains(&bytes), "{bytes}");
     let bed = bed();
     let limits = Limits { rate: Some(BitRate(4_000_000)), ..Limits::default() };
     let options = ServerOptions { limits, ..ServerOptions::default() };
