@@ -77,6 +77,9 @@ for group in "$@"; do
         program mgen mgen
         program iperf iperf
         program iperf3 iperf3
+        program nginx nginx-light
+        program curl curl
+        program wrk wrk
         program ITGSend d-itg
         ;;
     guest)

@@ -208,6 +208,7 @@ impl Conversations {
             match event {
                 RequestEvent::Head(head) => {
                     http.head = head.method == Method::Head;
+                    http.old = head.minor_version == 0;
                     if head.expects_continue {
                         http.pending.push_back(op.go_on);
                     }
@@ -215,9 +216,10 @@ impl Conversations {
                 RequestEvent::Body(_) => {}
                 RequestEvent::End(end) => {
                     side.meter.counts.requests += 1;
-                    let closes = op.closes || end.after != After::Keep;
+                    let closes = op.closes || http.old || end.after != After::Keep;
                     http.closes |= closes;
                     http.pending.push_back(match (http.head, closes) {
+                        (false, true) if http.old => op.old,
                         (false, false) => op.response,
                         (false, true) => op.last,
                         (true, false) => op.head,

@@ -147,8 +147,9 @@ pub(crate) struct HttpServerState {
     pub(crate) reader: RequestReader,
     /// Messages to send, by their number in the script.
     pub(crate) pending: VecDeque<u16>,
-    /// Whether the request that comes in is HEAD.
+    /// Whether the request that comes in is HEAD, and whether it is of HTTP/1.0.
     pub(crate) head: bool,
+    pub(crate) old: bool,
     /// Whether the connection ends after what is pending.
     pub(crate) closes: bool,
 }

@@ -152,9 +152,9 @@ impl PreparedSessions {
                 self.workers.iter().for_each(Worker::close);
             }
             let clients = || self.workers.iter().filter(|worker| worker.has_clients());
-            if clients().next().is_some() && clients().all(Worker::is_done) {
+            if clients().next().is_some() && clients().all(Worker::are_clients_done) {
                 // nobody of ours is left to serve
-                let ours = |worker: &&Worker| !worker.has_clients() && worker.serves_ours_alone();
+                let ours = |worker: &&Worker| worker.serves_ours_alone();
                 self.workers.iter().filter(ours).for_each(Worker::finish);
             }
             if self.workers.iter().all(Worker::is_done) {

@@ -50,6 +50,8 @@ struct Shared {
     counts: Mutex<Vec<(usize, End, SessionCounts)>>,
     /// One of the orders below.
     order: AtomicU8,
+    /// Whether its clients have nothing more to do.
+    clients_done: AtomicBool,
     done: AtomicBool,
 }
 
@@ -159,6 +161,11 @@ impl Worker {
     /// Whether all whom it serves are clients of this run.
     pub(super) fn serves_ours_alone(&self) -> bool {
         self.serves_ours_alone
+    }
+
+    /// Whether its clients have nothing more to do.
+    pub(super) fn are_clients_done(&self) -> bool {
+        self.shared.clients_done.load(Ordering::Acquire) || self.is_done()
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -289,8 +296,10 @@ struct Turning<'a> {
 impl Turning<'_> {
     fn run(&mut self) {
         let groups = &self.job.sessions.groups;
-        let clients = groups.iter().filter(|group| group.client.is_some());
-        // sessions that started before the stop have their time to end
+        let has_clients = groups.iter().any(|group| group.client.is_some());
+        let has_servers = groups.iter().any(|group| group.server.is_some());
+        // sessions of ours that started before the stop, at whatever port, have their time to end
+        let clients = groups.iter().filter(|group| group.from.is_some());
         let last = clients.map(|group| group.stop.saturating_add(group.timeout)).max();
         let ends = match (last, self.job.time) {
             (Some(last), _) => last,
@@ -298,28 +307,23 @@ impl Turning<'_> {
             (None, None) => Nanos::MAX,
         };
         let ends = self.begin.saturating_add(ends);
-        let has_clients = last.is_some();
         let mut now = MonotonicClock.now();
-        let mut finish: Option<Nanos> = None;
+        let mut finish = Nanos::MAX;
         loop {
-            now = self.turn(now, ends.min(finish.unwrap_or(Nanos::MAX)));
+            now = self.turn(now, ends.min(finish));
             let order = self.shared.order.load(Ordering::Acquire);
-            if order == FINISH && finish.is_none() {
-                finish = Some(now.saturating_add(self.job.settle));
+            if order == FINISH {
+                finish = finish.min(now.saturating_add(self.job.settle));
             }
-            let settled =
-                finish.is_some() && (!self.converse.programs.has_open() || Some(now) >= finish);
-            let done = has_clients && self.converse.is_done(now);
-            if order == CLOSE || now >= ends || settled {
-                break;
-            }
-            if done {
-                // what this port serves beside its clients goes on until they are served
-                let serves = self.converse.programs.has_open();
-                let until = *finish.get_or_insert(now.saturating_add(self.job.settle));
-                if !serves || now >= until {
+            if has_clients && self.converse.is_done(now) {
+                self.shared.clients_done.store(true, Ordering::Release);
+                if !has_servers {
                     break;
                 }
+            }
+            let served = order == FINISH && !self.converse.programs.has_open();
+            if order == CLOSE || served || now >= ends.min(finish) {
+                break;
             }
         }
         self.converse.close_all(now);

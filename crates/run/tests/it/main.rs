@@ -41,6 +41,7 @@ mod replay;
 mod replay_capture;
 mod same_frames;
 mod selftest;
+mod sessions;
 mod slow_program;
 mod timestamps;
 mod trace;

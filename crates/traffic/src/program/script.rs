@@ -296,6 +296,8 @@ pub struct HttpServer {
     pub head: u16,
     /// The same.
     pub head_last: u16,
+    /// The response to a client of HTTP/1.0, which knows no chunks (RFC 9112 §6.1); the connection ends with it.
+    pub old: u16,
     /// The interim response 100 (Continue).
     pub go_on: u16,
     /// The response to what is not valid.

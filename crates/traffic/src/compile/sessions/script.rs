@@ -161,12 +161,14 @@ impl<'a> ScriptMaker<'a> {
         let response = add(script, http::response(spec, size.clone(), false, false));
         let last = add(script, http::response(spec, size.clone(), true, false));
         let head = add(script, http::response(spec, size.clone(), false, true));
-        let head_last = add(script, http::response(spec, size, true, true));
+        let head_last = add(script, http::response(spec, size.clone(), true, true));
+        let plain = Http { framing: HttpBody::Length, ..spec.clone() };
+        let old = add(script, http::response(&plain, size, true, false));
         let go_on = add(script, http::constant("HTTP/1.1 100 Continue\r\n\r\n"));
         let bad = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
         let bad = add(script, http::constant(bad));
         let closes = spec.framing == HttpBody::Close;
-        let server = HttpServer { response, last, head, head_last, go_on, bad, closes };
+        let server = HttpServer { response, last, head, head_last, old, go_on, bad, closes };
         script.ops.push(Op::HttpServer(server));
         Ok(())
     }

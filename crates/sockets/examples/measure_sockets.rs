@@ -1,6 +1,6 @@
 //! Measures the stack over the loopback interface, with programs that do almost nothing.
 //!
-//! `cargo run --release -p wirebeat-sockets --example measure -- MODE [SECONDS]`, where MODE is
+//! `cargo run --release -p wirebeat-sockets --example measure_sockets -- MODE [SECONDS]`, where MODE is
 //! - `rate`: connections opened and closed in order, one thread at each end;
 //! - `bulk`: one stream, one thread at each end; beside it: `iperf3 -s` and `iperf3 -c 127.0.0.1`;
 //! - `requests ADDRESS PATH CONNECTIONS`: requests over kept connections to a server of HTTP (nginx); beside it:

@@ -1,6 +1,6 @@
 //! Measures the reading of responses and requests, and the filling of chunked bodies, in memory on one core.
 //!
-//! `cargo run --release -p wirebeat-http --example measure`. Prints nanoseconds a message: a response of 1 kB whole, and in pieces of 1460
+//! `cargo run --release -p wirebeat-http --example measure_http`. Prints nanoseconds a message: a response of 1 kB whole, and in pieces of 1460
 //! bytes as they come from a stream of many responses, so that heads are divided too.
 
 #![allow(clippy::unwrap_used)] // A measurement that cannot be made ends.

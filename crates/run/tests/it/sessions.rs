@@ -1,0 +1,309 @@
+//! Sessions over the system's sockets: both ends ours across a cable, and real servers and clients at the other end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirebeat_report::model::{End, Report, SessionEnd, SessionReport, Verdict};
+use wirebeat_run::{Options, Silent, Stop, prepare_sessions};
+use wirebeat_testbed::{Capability, Testbed, require};
+use wirebeat_traffic::scenario::Scenario;
+
+use crate::world::cable;
+
+/// Runs sessions between the ends of a cable, `a` and `b`, whose addresses are `A` and `B` in `text`.
+fn run(bed: &Testbed, text: &str, stop: &Stop) -> Report {
+    let (a, b) = (bed.a.ipv4.to_string(), bed.b.ipv4.to_string());
+    let text = text.replace("{A}", &a).replace("{B}", &b);
+    let scenario = Scenario::from_yaml(&text, "").unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let named = [("a", &bed.a), ("b", &bed.b)];
+    let named = named.map(|(name, end)| (name.to_owned(), end.namespace.clone()));
+    let options = Options { namespaces: named.into(), ..Options::default() };
+    let prepared = prepare_sessions(&scenario, options).unwrap_or_else(|error| panic!("{error}"));
+    prepared.start(&mut Silent, stop)
+}
+
+const PORTS: &str = "ports: { a: { namespace: a, addresses: [\"{A}\"] }, b: { namespace: b, addresses: [\"{B}\"] } }\n";
+
+fn side<'a>(report: &'a Report, name: &str, end: SessionEnd) -> &'a SessionReport {
+    let found = report.sessions.iter().find(|group| group.name == name && group.end == end);
+    found.unwrap_or_else(|| panic!("no {name} {end:?} in {report:#?}"))
+}
+
+fn balances(report: &Report) {
+    let wrong: Vec<_> = report.consistency_checks.iter().filter(|sum| !sum.balances()).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn both_ends_agree_across_a_cable() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let report = run(
+        &bed,
+        &format!(
+            "{PORTS}sessions:\n  \
+             web: {{ from: a, to: b, servers: {{ ports: 80 }}, program: {{ http: {{ size: 20kB, requests: 3 }} }}, rate: 200/s, count: 100 }}\n  \
+             bulk: {{ from: a, to: b, servers: {{ ports: 5001 }}, program: {{ bulk: {{ bytes: 5MB, direction: both }} }}, users: 2, count: 4 }}\n  \
+             echo: {{ from: b, to: a, servers: {{ ports: 7 }}, program: {{ echo: {{ messages: 20, gap: 5ms }} }}, count: 10 }}\n"
+        ),
+        &Stop::new(),
+    );
+    balances(&report);
+    assert_eq!((report.verdict, &report.end), (Verdict::Done, &End::Completed), "{report:#?}");
+    for (name, sessions, requests) in [("web", 100, 300), ("bulk", 4, 0), ("echo", 10, 200)] {
+        let (client, server) =
+            (side(&report, name, SessionEnd::Client), side(&report, name, SessionEnd::Server));
+        assert_eq!((client.ends.in_order, server.ends.in_order), (sessions, sessions), "{name}");
+        assert_eq!(client.messages.requests, requests, "{name}");
+        assert_eq!(client.messages.responses, requests, "{name}");
+        assert_eq!((client.messages.damaged, server.messages.damaged), (0, 0), "{name}");
+        assert_eq!(client.bytes.sent, server.bytes.delivered, "{name}");
+        assert_eq!(server.bytes.sent, client.bytes.delivered, "{name}");
+        assert_eq!(client.bytes.acked, client.bytes.sent, "{name}");
+    }
+    assert_eq!(side(&report, "web", SessionEnd::Client).bytes.verified, 300 * 20_000);
+    assert_eq!(side(&report, "bulk", SessionEnd::Server).bytes.verified, 4 * 5_000_000);
+}
+
+#[test]
+fn refused_sessions_and_unmet_expectations_are_told() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let report = run(
+        &bed,
+        &format!(
+            "{PORTS}sessions:\n  x: {{ from: a, servers: {{ addresses: \"{{B}}\", ports: 81 }}, program: http, rate: 50/s, \
+             count: 10, expect: [ \"established >= 1\", \"refused == 10\" ] }}\n"
+        ),
+        &Stop::new(),
+    );
+    balances(&report);
+    let client = side(&report, "x", SessionEnd::Client);
+    assert_eq!((client.starts.opened, client.ends.refused), (10, 10));
+    let met: Vec<bool> = client.expectations.iter().map(|one| one.met).collect();
+    assert_eq!((met, report.exit_code), (vec![false, true], 4));
+}
+
+#[test]
+fn a_run_that_is_asked_to_stop_closes_its_sessions() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let stop = Stop::new();
+    let asking = stop.clone();
+    let asked = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(400));
+        asking.ask(2);
+    });
+    let report = run(
+        &bed,
+        &format!(
+            "{PORTS}sessions:\n  x: {{ from: a, to: b, servers: {{ ports: 80 }}, users: 5, count: 5, \
+             program: {{ steps: {{ client: [ send: 5B, receive: 5B ], server: [ receive: 5B, think: 60s, send: 5B ] }} }}, timeout: 100s }}\n"
+        ),
+        &stop,
+    );
+    asked.join().unwrap();
+    balances(&report);
+    assert_eq!(report.end, End::Stopped { signal: "SIGINT".to_owned() });
+    let client = side(&report, "x", SessionEnd::Client);
+    assert_eq!((client.starts.opened, client.ends.unfinished), (5, 5));
+    // nothing listens or lingers: the same port is free at once
+    let again = run(
+        &bed,
+        &format!(
+            "{PORTS}sessions: {{ x: {{ from: a, to: b, servers: {{ ports: 80 }}, program: http, count: 3 }} }}\n"
+        ),
+        &Stop::new(),
+    );
+    assert_eq!(side(&again, "x", SessionEnd::Client).ends.in_order, 3);
+}
+
+/// A server of nginx at the end `b` of a cable, and the folder that it works in.
+struct Nginx {
+    folder: PathBuf,
+    process: Child,
+}
+
+impl Nginx {
+    fn start(bed: &Testbed) -> Nginx {
+        let folder = std::env::temp_dir().join(format!("wirebeat-nginx-{}", std::process::id()));
+        fs::create_dir_all(folder.join("www")).unwrap();
+        fs::write(folder.join("www/page"), vec![b'x'; 10_000]).unwrap();
+        fs::write(folder.join("www/large"), vec![b'y'; 10_000_000]).unwrap();
+        let at = folder.display();
+        let config = format!(
+            "worker_processes 1; daemon off; error_log {at}/error.log; pid {at}/pid;\n\
+             events {{ worker_connections 4096; }}\n\
+             http {{ access_log {at}/access.log; client_body_temp_path {at}/body; keepalive_requests 5;\n\
+             server {{ listen 80; root {at}/www;\n\
+             location /empty {{ return 204; }} location /gone {{ return 404 'no'; }} }} }}\n"
+        );
+        fs::write(folder.join("nginx.conf"), config).unwrap();
+        let mut command = Command::new("nginx");
+        command.arg("-c").arg(folder.join("nginx.conf")).arg("-p").arg(&folder);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let process = bed.b.namespace.run(move || command.spawn()).unwrap().unwrap();
+        let nginx = Nginx { folder, process };
+        let until = Instant::now() + Duration::from_secs(10);
+        while !nginx.folder.join("pid").exists() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(20));
+        }
+        thread::sleep(Duration::from_millis(50));
+        nginx
+    }
+
+    /// Lines of its log with this status, and the bytes of content in them.
+    fn logged(&self, status: u16) -> (u64, u64) {
+        let log = fs::read_to_string(Path::new(&self.folder).join("access.log")).unwrap();
+        let mine = log.lines().filter_map(|line| {
+            let mut words = line.rsplit('"').nth(4)?.split_whitespace();
+            (words.next()?.parse() == Ok(status)).then(|| words.next()?.parse::<u64>().ok())?
+        });
+        mine.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes))
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+fn the_log_of_nginx_is_what_the_report_says() {
+    require!(Capability::NetworkNamespaces, Capability::Program("nginx"));
+    let bed = cable();
+    let nginx = Nginx::start(&bed);
+    let to = "servers: { addresses: \"{B}\", ports: 80 }, from: a";
+    let report = run(
+        &bed,
+        &format!(
+            "{PORTS}sessions:\n  \
+             page: {{ {to}, program: {{ http: {{ target: /page, requests: 4, expect-size: 10kB }} }}, rate: 100/s, count: 50 }}\n  \
+             large: {{ {to}, program: {{ http: {{ target: /large }} }}, users: 2, count: 4 }}\n  \
+             head: {{ {to}, program: {{ http: {{ target: /page, method: HEAD, requests: 2 }} }}, count: 3 }}\n  \
+             empty: {{ {to}, program: {{ http: {{ target: /empty, requests: 2 }} }}, count: 3 }}\n  \
+             gone: {{ {to}, program: {{ http: {{ target: /gone }} }}, count: 5 }}\n  \
+             limited: {{ {to}, program: {{ http: {{ target: /page, requests: 9 }} }}, count: 2 }}\n"
+        ),
+        &Stop::new(),
+    );
+    balances(&report);
+    for (name, in_order, responses) in
+        [("page", 50, 200), ("large", 4, 4), ("head", 3, 6), ("empty", 3, 6), ("gone", 5, 5)]
+    {
+        let client = side(&report, name, SessionEnd::Client);
+        assert_eq!(
+            (client.ends.in_order, client.messages.responses),
+            (in_order, responses),
+            "{name}: {client:#?}"
+        );
+    }
+    // five requests are all that this server takes on a connection
+    let limited = side(&report, "limited", SessionEnd::Client);
+    assert_eq!((limited.ends.closed_early, limited.messages.responses), (2, 10), "{limited:#?}");
+    assert_eq!(side(&report, "gone", SessionEnd::Client).messages.unexpected, 5);
+    assert_eq!(side(&report, "page", SessionEnd::Client).messages.unexpected, 0);
+    let until = Instant::now() + Duration::from_secs(5);
+    while nginx.logged(200).0 < 220 && Instant::now() < until {
+        thread::sleep(Duration::from_millis(50));
+    }
+    let content = 200 * 10_000 + 4 * 10_000_000 + 10 * 10_000;
+    assert_eq!(nginx.logged(200), (200 + 4 + 6 + 10, content));
+    assert_eq!((nginx.logged(204).0, nginx.logged(404).0), (6, 5));
+    let statuses = |status: u16| -> u64 {
+        let all = report.sessions.iter().flat_map(|group| &group.statuses);
+        all.filter(|one| one.status == status).map(|one| one.count).sum()
+    };
+    assert_eq!((statuses(200), statuses(204), statuses(404)), (220, 6, 5));
+}
+
+#[test]
+fn a_server_that_stands_still_shows_in_the_times_from_the_plan() {
+    require!(Capability::NetworkNamespaces, Capability::Program("nginx"));
+    let bed = cable();
+    let nginx = Nginx::start(&bed);
+    let pid = i32::try_from(nginx.process.id()).unwrap();
+    let stopping = thread::spawn(move || {
+        let signal = |name: &str| {
+            // the worker as well
+            let _ = Command::new("pkill").args([name, "-P", &pid.to_string()]).status();
+            let _ = Command::new("kill").args([name, &pid.to_string()]).status();
+        };
+        thread::sleep(Duration::from_secs(1));
+        signal("-STOP");
+        thread::sleep(Duration::from_secs(1));
+        signal("-CONT");
+    });
+    let report = run(
+        &bed,
+        &format!(
+            "{PORTS}sessions: {{ x: {{ from: a, servers: {{ addresses: \"{{B}}\", ports: 80 }}, rate: 1000/s, stop: 5s, \
+             program: {{ http: {{ target: /page }} }} }} }}\n"
+        ),
+        &Stop::new(),
+    );
+    stopping.join().unwrap();
+    balances(&report);
+    let client = side(&report, "x", SessionEnd::Client);
+    // every request was made, and a fifth of them waited for up to a second
+    assert_eq!((client.starts.due, client.messages.responses), (Some(5000), 5000), "{client:#?}");
+    let p90 = client.times.response.planned_ns.percentiles.p90.unwrap();
+    assert!(p90 >= 200_000_000, "{p90}");
+    let p99 = client.times.response.planned_ns.percentiles.p99.unwrap();
+    assert!(p99 >= 800_000_000, "{p99}");
+}
+
+#[test]
+fn curl_and_wrk_are_served() {
+    require!(
+        Capability::NetworkNamespaces,
+        Capability::Program("curl"),
+        Capability::Program("wrk")
+    );
+    let bed = cable();
+    let stop = Stop::new();
+    let asking = stop.clone();
+    let url = format!("http://{}/x", bed.b.ipv4);
+    let namespace = bed.a.namespace.clone();
+    let clients = thread::spawn(move || {
+        let run = |program: &str, arguments: &[&str]| {
+            let mut command = Command::new(program);
+            command.args(arguments).arg(&url);
+            namespace.run(move || command.output()).unwrap().unwrap()
+        };
+        let until = Instant::now() + Duration::from_secs(10);
+        let mut plain = run("curl", &["-s"]);
+        while plain.stdout.is_empty() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(50));
+            plain = run("curl", &["-s"]);
+        }
+        let old = run("curl", &["-s", "-m", "5", "--http1.0"]);
+        let posted = run("curl", &["-s", "-m", "5", "-d", "some content"]);
+        let head = run("curl", &["-s", "-m", "5", "-I"]);
+        let load = run("wrk", &["-t1", "-c10", "-d1"]);
+        asking.ask(15);
+        (plain.stdout, old.stdout, posted.stdout, head.stdout, load.stdout)
+    });
+    let report = run(
+        &bed,
+        &format!(
+            "{PORTS}sessions: {{ h: {{ to: b, servers: {{ ports: 80 }}, program: {{ http: {{ size: 30kB, framing: chunked }} }} }} }}\n"
+        ),
+        &stop,
+    );
+    let (plain, old, posted, head, load) = clients.join().unwrap();
+    assert_eq!((plain.len(), &plain == &old, &plain == &posted), (30_000, true, true));
+    assert!(String::from_utf8_lossy(&head).starts_with("HTTP/1.1 200 OK\r\n"));
+    let load = String::from_utf8_lossy(&load).into_owned();
+    assert!(load.contains("requests in") && !load.contains("Non-2xx"), "{load}");
+    balances(&report);
+    let server = side(&report, "h", SessionEnd::Server);
+    assert!(server.messages.responses > 14 && server.messages.unexpected == 0, "{server:#?}");
+    assert_eq!(server.starts.opened, server.starts.established);
+}
