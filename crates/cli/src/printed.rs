@@ -121,11 +121,12 @@ const WEB: &[Flag] = &[
     ("expect-status", "404", ""),
     ("expect-size", "612B", ""),
     ("reset", "", ""),
+    ("interface", "eth1", ""),
     ("time", "30s", ""),
     ("seed", "7", ""),
 ];
 
-/// What is asked of TCP, and what has to come of it.
+/// What is asked of TCP and of threads, and what has to come of it.
 const TCP: &[Flag] = &[
     ("congestion", "reno", ""),
     ("mss", "1000", ""),
@@ -133,6 +134,9 @@ const TCP: &[Flag] = &[
     ("pacing", "10Mbps", ""),
     ("dscp", "ef", ""),
     ("ttl", "3", ""),
+    ("namespace", "lab", ""),
+    ("cpu", "2,3", ""),
+    ("wait", "spin", ""),
     ("expect", "established>=1000", ""),
 ];
 

@@ -5,13 +5,13 @@
 
 use clap::Args as ClapArgs;
 use wirebeat_traffic::scenario::session::{AddressPool, Expectation, Pool, PortPool};
-use wirebeat_traffic::scenario::{PortSpec, RunSpec, Scenario, SessionSpec};
+use wirebeat_traffic::scenario::{RunSpec, Scenario, SessionSpec};
 use wirebeat_units::Nanos;
 
 use crate::failure::Failure;
 use crate::load::program::{Program, ServerArgs, program};
 use crate::load::target::Listen;
-use crate::load::{SERVER, TcpArgs, blame, refuse_frames, run_or_print};
+use crate::load::{PortArgs, SERVER, TcpArgs, blame, refuse_frames, run_or_print};
 use crate::output::{Output, ReportArgs};
 use crate::values;
 
@@ -49,6 +49,8 @@ pub struct Args {
     server: ServerArgs,
     #[command(flatten)]
     tcp: TcpArgs,
+    #[command(flatten)]
+    port: PortArgs,
     /// How long to accept [default: until it is told to stop]
     #[arg(long, value_name = "TIME", value_parser = values::time, help_heading = "Run")]
     time: Option<Nanos>,
@@ -75,7 +77,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
 fn scenario(args: &Args) -> Result<Scenario, Failure> {
     let usual = Scenario::default();
     let mut scenario = Scenario { seed: args.seed.unwrap_or(usual.seed), ..usual };
-    scenario.ports.insert(SERVER.to_owned(), PortSpec::default());
+    scenario.ports.insert(SERVER.to_owned(), args.port.spec());
     let program = args.server.spec(args.program)?;
     for (number, servers) in (1..).zip(pools(&args.listen)) {
         let name = match number {
@@ -95,7 +97,7 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
         };
         scenario.sessions.insert(name, group);
     }
-    scenario.run = RunSpec { time: args.time, ..RunSpec::default() };
+    scenario.run = RunSpec { time: args.time, wait: args.port.wait, ..RunSpec::default() };
     scenario.check().map_err(|problem| blame::invalid(&problem, &scenario))?;
     Ok(scenario)
 }

@@ -277,6 +277,11 @@ pub fn duration(text: &str) -> Result<Duration, Fault> {
     }
 }
 
+/// Reads how many sessions start in a second.
+pub fn session_rate(text: &str) -> Result<FlowRate, Fault> {
+    rate(text).map_err(|fault| Fault { hint: None, ..fault }.or_hint("write for example 1000/s"))
+}
+
 /// What a scenario has in its place: a word, or a map in braces.
 fn word_or_yaml<T: FromStr<Err = Fault> + DeserializeOwned>(text: &str) -> Result<T, Fault> {
     if text.trim_start().starts_with('{') { yaml::value(text) } else { text.parse() }

@@ -49,6 +49,10 @@ const OTHERS: &[(&str, &str)] = &[
     ("servers.ports", "the server's port"),
 ];
 
+/// Keys of the port.
+const PORT: &[(&str, &str)] =
+    &[("interface", "--interface"), ("namespace", "--namespace"), ("cores", "--cpu")];
+
 /// For what says itself what is wrong, and no more.
 const LAST_HINT: &str = "leave it out, or give another value";
 
@@ -82,6 +86,14 @@ fn in_flags(message: &str) -> String {
 fn place(at: &str, scenario: &Scenario) -> Option<&'static str> {
     if at == "run.time" {
         return Some("--time");
+    }
+    let port = scenario
+        .ports
+        .keys()
+        .find_map(|name| at.strip_prefix("ports.")?.strip_prefix(name.as_str())?.strip_prefix('.'));
+    if let Some(key) = port {
+        let found = PORT.iter().find(|(known, _)| key.starts_with(known));
+        return found.map(|(_, flag)| *flag);
     }
     let key = scenario.sessions.keys().find_map(|name| {
         let key = at.strip_prefix("sessions.")?.strip_prefix(name.as_str())?;

@@ -17,13 +17,13 @@ use wirebeat_run::{Options, read_files};
 use wirebeat_traffic::scenario::departures::Duration;
 use wirebeat_traffic::scenario::header::dscp::Dscp;
 use wirebeat_traffic::scenario::session::{AddressPool, Beyond, Expectation, TcpSpec};
-use wirebeat_traffic::scenario::{Departures, FlowRate, Scenario};
+use wirebeat_traffic::scenario::{Departures, FlowRate, PortSpec, Scenario, WaitChoice};
 use wirebeat_units::{BitRate, Nanos, fault};
 
 use crate::execute::execute;
 use crate::failure::Failure;
 use crate::output::{Output, ReportArgs, print_data};
-use crate::values;
+use crate::values::{self, Cpus};
 use program::ClientArgs;
 pub use scenario::SERVER;
 use target::Target;
@@ -68,6 +68,11 @@ pub struct Args {
     program: ClientArgs,
     #[command(flatten)]
     tcp: TcpArgs,
+    /// The interface whose address sessions come from [default: the one on the way to the server]
+    #[arg(long, value_name = "NAME", help_heading = "Port")]
+    interface: Option<String>,
+    #[command(flatten)]
+    port: PortArgs,
     /// The client ends sessions with RST instead of FIN: no port stays in TIME-WAIT
     #[arg(long, help_heading = "TCP")]
     reset: bool,
@@ -90,7 +95,7 @@ struct SessionArgs {
     /// How many sessions start in a second, whatever becomes of them (open model): 1000/s
     ///
     /// One that changes with time is written as in a scenario: '{ ramp: { from: 10/s, to: 1000/s, over: 10s } }'.
-    #[arg(long, value_name = "RATE", value_parser = values::rate)]
+    #[arg(long, value_name = "RATE", value_parser = values::session_rate)]
     rate: Option<FlowRate>,
     /// How the times between starts vary: constant, poisson (exponential gaps) [default: constant]
     #[arg(long, value_name = "HOW", value_parser = values::departures)]
@@ -156,6 +161,32 @@ impl TcpArgs {
             pacing: self.pacing,
             reset,
             ..TcpSpec::default()
+        }
+    }
+}
+
+/// Where sessions are opened or accepted, and by which threads.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "Port")]
+pub struct PortArgs {
+    /// The network namespace of the sessions, as `ip netns` names it, or a path [default: the current one]
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// The CPUs that work, one thread on each: 2, 2,3 or 2-5 [default: one thread, the system's choice]
+    #[arg(long, visible_alias = "cores", value_name = "CPUS")]
+    cpu: Option<Cpus>,
+    /// How deadlines are awaited
+    #[arg(long, value_name = "HOW", value_parser = values::wait(), default_value = "hybrid")]
+    pub wait: WaitChoice,
+}
+
+impl PortArgs {
+    /// The port as a scenario has it.
+    pub fn spec(&self) -> PortSpec {
+        PortSpec {
+            namespace: self.namespace.clone(),
+            cores: self.cpu.as_ref().map(|cpus| cpus.0.clone()).unwrap_or_default(),
+            ..PortSpec::default()
         }
     }
 }

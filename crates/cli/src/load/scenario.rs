@@ -21,11 +21,12 @@ pub fn scenario(args: &Args) -> Result<Scenario, Failure> {
     let usual = Scenario::default();
     let mut scenario = Scenario { seed: args.run.seed.unwrap_or(usual.seed), ..usual };
     let program = program(args)?;
-    scenario.ports.insert(CLIENT.to_owned(), PortSpec::default());
+    let port = PortSpec { interface: args.interface.clone(), ..args.port.spec() };
+    scenario.ports.insert(CLIENT.to_owned(), port);
     scenario.sessions.insert(program.name().to_owned(), group(args, program)?);
     let endless = args.program.is_endless(program);
     let time = args.run.time.or(endless.then_some(RunSpec::DEFAULT_TIME));
-    scenario.run = RunSpec { time, ..RunSpec::default() };
+    scenario.run = RunSpec { time, wait: args.port.wait, ..RunSpec::default() };
     scenario.check().map_err(|problem| blame::invalid(&problem, &scenario))?;
     Ok(scenario)
 }

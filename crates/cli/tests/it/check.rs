@@ -160,6 +160,28 @@ fn what_every_machine_refuses_is_refused_without_one() {
 }
 
 #[test]
+fn sessions_are_compiled_and_counted() {
+    let scratch = Scratch::new("check-sessions");
+    let group = |program: &str| {
+        format!(
+            "ports: {{ a: {{}} }}\nsessions:\n  x: {{ from: a, program: {program}, servers: {{ addresses: 10.0.2.9, ports: 7 }}, users: 3 }}\n"
+        )
+    };
+    let right = scratch.file("right.yaml", group("echo").as_bytes());
+    let checked = run(&["check", &right]);
+    assert_eq!(checked.out, format!("{right}: ok: 1 group of sessions, 1 port\n"));
+    // it is read, and nothing can be drawn from it
+    let meanless =
+        scratch.file("meanless.yaml", group("{ echo: { gap: exponential } }").as_bytes());
+    let refused = run(&["check", &meanless]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("sessions.x.program"), "{}", refused.err);
+    let both = format!("{}flows: {{ y: {{ from: a, to: a, rate: 1pps }} }}\n", group("echo"));
+    let refused = run(&["check", &scratch.file("both.yaml", both.as_bytes())]);
+    assert_eq!((refused.code, refused.err.contains("in one run are not possible yet")), (2, true));
+}
+
+#[test]
 fn standard_input_and_json_are_read() {
     let mut child = command(&["check", "-"])
         .stdin(Stdio::piped())

@@ -3,7 +3,8 @@
 use crate::{Scratch, examples, golden, run};
 
 /// Examples of which the whole page is held.
-const REVIEWED: [&str; 4] = ["single", "sizes", "bursts", "voice-over-bulk"];
+const REVIEWED: [&str; 7] =
+    ["single", "sizes", "bursts", "voice-over-bulk", "web-load", "tcp-throughput", "round-trips"];
 
 /// Everything that a page can have.
 const RICH: &str = "\
@@ -67,6 +68,18 @@ fn one_flow_is_explained_alone() {
     assert_eq!(none.err, told);
     let none = run(&["explain", &rich, "--frames", "0", "--departures", "0"]).out;
     assert!(!none.contains("frame 0") && !none.contains("first due"), "{none}");
+}
+
+#[test]
+fn a_group_of_sessions_is_explained_alone() {
+    let scratch = Scratch::new("explain-sessions");
+    let two = "ports: { a: {} }\nsessions:\n  x: { from: a, program: http, servers: { addresses: 10.0.2.9, ports: 80 }, users: 3 }\n  \
+               y: { from: a, program: echo, servers: { addresses: 10.0.2.9, ports: 7 }, rate: 5/s }\n";
+    let two = scratch.file("two.yaml", two.as_bytes());
+    let page = run(&["explain", &two, "--flow", "y"]).out;
+    assert!(page.starts_with("sessions y\n") && !page.contains("sessions x"), "{page}");
+    let none = run(&["explain", &two, "--flow", "z"]);
+    assert_eq!((none.code, none.err.contains("there are x, y")), (2, true), "{}", none.err);
 }
 
 #[test]

@@ -27,6 +27,7 @@ mod report;
 mod scenario;
 mod scripts;
 mod selftest;
+mod sessions;
 mod signals;
 mod streams;
 mod usage;

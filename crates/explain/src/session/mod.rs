@@ -26,9 +26,18 @@ pub fn explain(page: &mut Page, checked: &Checked, number: usize, shown: Shown) 
     page.heading(&format!("sessions {name}"));
     page.fact("ends", &ends(spec));
     if spec.from.is_some() {
-        page.fact("clients", &pool(&group.clients.pool, "the system's choice"));
+        page.fact(
+            "clients",
+            &pool(
+                &group.clients.pool,
+                &elsewhere(checked, spec.from.as_ref(), "the system's choice"),
+            ),
+        );
     }
-    page.fact("servers", &pool(&group.servers.pool, "those of the interface"));
+    page.fact(
+        "servers",
+        &pool(&group.servers.pool, &elsewhere(checked, spec.to.as_ref(), "127.0.0.1")),
+    );
     let streams = group.starts.map_or(&[][..], |flow| checked.sessions.starts.streams(flow));
     when(page, spec, group, streams);
     if let Some(flow) =
@@ -56,6 +65,20 @@ fn ends(spec: &SessionSpec) -> String {
         (Some(from), None) => format!("clients on port {from}; the servers are somebody else's"),
         (None, Some(to)) => format!("servers on port {to}; the clients are somebody else's"),
         (None, None) => String::new(),
+    }
+}
+
+/// What addresses a pool has that has none of its own.
+fn elsewhere(checked: &Checked, port: Option<&String>, usual: &str) -> String {
+    let interface = port
+        .and_then(|port| checked.scenario.ports.get(port))
+        .and_then(|port| Some((port.interface.as_ref()?, port.namespace.as_ref())));
+    match interface {
+        Some((interface, Some(namespace))) => {
+            format!("the first address of {interface} in the namespace {namespace}")
+        }
+        Some((interface, None)) => format!("the first address of {interface}"),
+        None => usual.to_owned(),
     }
 }
 

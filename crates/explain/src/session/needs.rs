@@ -7,6 +7,7 @@ use wirebeat_units::{Nanos, human};
 
 use crate::flow;
 use crate::page::Page;
+use crate::session::volume::pauses;
 
 /// How long a closed connection keeps its ports (TIME-WAIT), in seconds: `TCP_TIMEWAIT_LEN` of Linux.
 const TIME_WAIT: f64 = 60.0;
@@ -42,7 +43,12 @@ pub(super) fn needs(page: &mut Page, spec: &SessionSpec, group: &SessionGroup, r
     let descriptors = if spec.from.is_some() && spec.to.is_some() { "two" } else { "one" };
     let open = match most {
         Some(most) => format!("at most {}{beyond}", human::count(most)),
-        None => "as many as come together: there is no limit".to_owned(),
+        None => match rate.map(|rate| rate * pauses(spec)).filter(|open| *open > 0.0) {
+            Some(open) => {
+                format!("about {} by their pauses alone, and no limit", flow::number(open.ceil()))
+            }
+            None => "as many as come together: there is no limit".to_owned(),
+        },
     };
     page.fact(
         "open",

@@ -75,3 +75,18 @@ fn bulk_data_has_no_amount_of_its_own() {
         "{server}"
     );
 }
+
+#[test]
+fn data_of_sessions_that_outlast_their_starts_is_spread() {
+    let page = explained(
+        "{ from: a, to: b, program: { echo: { messages: 1001, gap: 10ms } }, servers: { ports: 7 }, rate: 1000/s, count: 100 }",
+    );
+    // 100 sessions of 64,064 bytes in 10 s
+    for says in ["each 10.0 s at least by its pauses", "to the server 5.13 Mbit/s"] {
+        assert!(page.contains(says), "{says}: {page}");
+    }
+    let held = explained(
+        "{ from: a, to: b, program: http, hold: 5s, servers: { ports: 80 }, rate: 10/s }",
+    );
+    assert!(held.contains("about 50 by their pauses alone"), "{held}");
+}

@@ -4,11 +4,12 @@
 //! estimated for a path that loses nothing.
 
 use wirebeat_traffic::program::script::{Body, Message, Script, SessionGroup};
+use wirebeat_traffic::scenario::departures::Duration;
 use wirebeat_traffic::scenario::session::program::{
     Direction, Exchange, Http, HttpBody, Method, Step, Steps,
 };
 use wirebeat_traffic::scenario::session::{DataSize, Pool, ProgramSpec, SessionSpec};
-use wirebeat_units::{LINE_OVERHEAD, human};
+use wirebeat_units::{LINE_OVERHEAD, Nanos, human};
 
 use crate::flow;
 use crate::page::Page;
@@ -79,7 +80,19 @@ pub(super) fn data(
         flow::number(to_server.round()),
         flow::number(to_client.round())
     ));
-    let Some(rate) = rate else { return };
+    let Some(starts) = rate else { return };
+    // Sessions that last longer than they go on starting are never all at the full rate: their data is spread over that time.
+    let lasts = pauses(spec);
+    let starting = spec.count.map_or(f64::MAX, |count| count.get() as f64 / starts);
+    let starting = match group.stop < Nanos::MAX {
+        true => starting.min(group.stop.saturating_sub(group.start).get() as f64 / 1e9),
+        false => starting,
+    };
+    let rate = if lasts > starting { starts * starting / lasts } else { starts };
+    let each = match lasts > 0.0 {
+        true => format!(", each {} at least by its pauses", human::time(lasts * 1e9)),
+        false => String::new(),
+    };
     let is_ipv6 = |pool: &Pool| pool.addresses.get(0).is_some_and(|address| address.is_ipv6());
     let headers = if is_ipv6(&group.servers.pool) { HEADERS + 20.0 } else { HEADERS };
     let line = |volume: Volume, segments: f64| {
@@ -90,8 +103,8 @@ pub(super) fn data(
     page.fact(
         "bandwidth",
         &format!(
-            "at {} sessions/s: to the server {} ({} on the line), to the client {} ({} on the line)",
-            flow::number(rate),
+            "at {} sessions/s{each}: to the server {} ({} on the line), to the client {} ({} on the line)",
+            flow::number(starts),
             payload(up),
             line(up, to_server),
             payload(down),
@@ -106,6 +119,24 @@ pub(super) fn mean(size: &DataSize) -> Option<f64> {
         DataSize::Fixed(bytes) => Some(bytes.get() as f64),
         DataSize::Drawn(drawn) => drawn.sampler(None).ok()?.mean(),
     }
+}
+
+/// How many seconds a session lasts by its pauses alone, on average.
+pub(super) fn pauses(spec: &SessionSpec) -> f64 {
+    let mean = |time: &Option<Duration>| match time {
+        None => 0.0,
+        Some(Duration::Fixed(time)) => time.get() as f64 / 1e9,
+        Some(Duration::Drawn(drawn)) => drawn.mean().unwrap_or(0.0) / 1e9,
+    };
+    let between =
+        |count: u32, time: &Option<Duration>| f64::from(count - count.min(1)) * mean(time);
+    let program = match &spec.program {
+        ProgramSpec::Http(http) => between(http.requests.get(), &http.think),
+        ProgramSpec::RequestResponse(exchange) => between(exchange.requests.get(), &exchange.think),
+        ProgramSpec::Echo(echo) => between(echo.messages.get(), &echo.gap),
+        ProgramSpec::Bulk(_) | ProgramSpec::Steps(_) => 0.0,
+    };
+    program.max(mean(&spec.hold))
 }
 
 /// What a session says.

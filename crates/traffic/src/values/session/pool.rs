@@ -385,7 +385,11 @@ macro_rules! list_of_parts {
         impl Serialize for $pool {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 match &self.0[..] {
-                    [one] => serializer.collect_str(one),
+                    // a port is a number, and an address is none
+                    [one] => match one.to_string().parse::<u16>() {
+                        Ok(port) => serializer.serialize_u16(port),
+                        Err(_) => serializer.collect_str(one),
+                    },
                     all => serializer.collect_seq(all.iter().map(ToString::to_string)),
                 }
             }

@@ -1,0 +1,120 @@
+//! `load` against `serve`, over the loopback of this machine: what one counts the other has too.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::process::{Child, ChildStderr, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::{Scratch, command, line, run};
+
+/// A server that listens.
+struct Serving {
+    child: Child,
+    port: u16,
+    scratch: Scratch,
+    _said: BufReader<ChildStderr>,
+}
+
+impl Serving {
+    fn start(program: &str, flags: &str) -> Serving {
+        // another process may have taken the port by then: the next one is tried
+        let scratch = Scratch::new(&format!("serve-{program}"));
+        let report = scratch.path("report.json");
+        for _ in 0..20 {
+            let port =
+                TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+            let mut line = vec!["serve", program, "--listen", &port, "--json", &report];
+            line.extend(flags.split_whitespace());
+            let mut child =
+                command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            let mut said = BufReader::new(child.stderr.take().unwrap());
+            let mut told = String::new();
+            while said.read_line(&mut told).unwrap() > 0 {
+                if told.contains("listening at 127.0.0.1:") {
+                    let port = port.parse().unwrap();
+                    return Serving { child, port, scratch, _said: said };
+                }
+            }
+            child.wait().unwrap();
+            assert!(told.contains("in use"), "{told}");
+        }
+        panic!("there is no free port");
+    }
+
+    /// Tells it to stop: its report.
+    fn stop(&mut self) -> Value {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).unwrap();
+        let mut out = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        let code = self.child.wait().unwrap().code();
+        assert_eq!(code, Some(0), "{out}");
+        let report = std::fs::read_to_string(self.scratch.path("report.json")).unwrap();
+        serde_json::from_str(&report).unwrap()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+    }
+}
+
+fn count(report: &Value, part: &str, key: &str) -> u64 {
+    let count = &report["sessions"][0][part][key];
+    count.as_u64().unwrap_or_else(|| panic!("{part}.{key}: {count}"))
+}
+
+#[test]
+fn a_web_server_answers_every_request_of_a_load() {
+    let mut server = Serving::start("http", "--size 3kB --framing chunked");
+    let url = format!("http://127.0.0.1:{}/a?b", server.port);
+    let load = ["load", &url, "--users", "4", "--count", "40", "--requests", "5", "--json", "-"];
+    let more =
+        ["--expect", "in-order == 40", "--expect", "responses == 200", "--expect-size", "3000B"];
+    let ended = run(&[&load[..], &more[..]].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let (client, server) = (serde_json::from_str::<Value>(&ended.out).unwrap(), server.stop());
+    assert_eq!(count(&client, "starts", "established"), 40);
+    assert_eq!(count(&server, "starts", "established"), 40);
+    assert_eq!(count(&client, "messages", "requests"), 200);
+    assert_eq!(count(&server, "messages", "requests"), 200);
+    assert_eq!(count(&server, "ends", "in_order"), 40);
+    let status = &client["sessions"][0]["statuses"][0];
+    assert_eq!((status["status"].as_u64(), status["count"].as_u64()), (Some(200), Some(200)));
+}
+
+#[test]
+fn an_expectation_that_is_not_met_ends_with_exit_code_4() {
+    let mut server = Serving::start("echo", "");
+    let load = format!("load 127.0.0.1:{} --program echo --count 3 --requests 2", server.port);
+    let met = line(&format!("{load} --expect established>=3 --expect failed==0"));
+    assert_eq!(met.code, 0, "{met:?}");
+    let unmet = line(&format!("{load} --expect established>=1000"));
+    assert_eq!(unmet.code, 4, "{unmet:?}");
+    assert!(unmet.out.contains("established >= 1000"), "{unmet:?}");
+    assert_eq!(count(&server.stop(), "ends", "in_order"), 6);
+}
+
+#[test]
+fn streams_send_as_much_as_is_asked_for() {
+    let mut server = Serving::start("bulk", "");
+    let load = format!(
+        "load 127.0.0.1:{} --program bulk --streams 3 --bytes 1MB --expect in-order==3 --json -",
+        server.port
+    );
+    let ended = line(&load);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let server = server.stop();
+    assert_eq!(count(&server, "bytes", "delivered"), 3_000_000, "{server}");
+}
+
+#[test]
+fn nobody_listens_and_that_is_counted() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let ended = line(&format!("load http://127.0.0.1:{port}/ --count 5 --expect refused==5"));
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.out.contains("refused"), "{ended:?}");
+}
