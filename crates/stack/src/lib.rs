@@ -10,7 +10,7 @@
 //!
 //! `tcb` is the state of a session, in three cache lines. `arrival` takes a segment in the order of RFC 9293 §3.10.7 and hands
 //! on to `recovery` (acknowledgments, losses) and `data`; `output` decides what is sent next, `timers` what is waited for,
-//! `congestion` how much may be in the network. `stack` has the tables: [`slab`], [`index`], [`addresses`], [`wheel`], [`ranges`],
+//! `congestion` how much may be in the network. `stack` has the tables: [`slab`], [`index`], [`addresses`], [`wheel`] and `waits`, [`ranges`],
 //! and the small slabs of half-open sessions and those in TIME-WAIT. `simulation` (a test) puts two stacks on a link that loses,
 //! delays, reorders, duplicates, damages and forges, and checks everything after each event.
 //!
@@ -28,7 +28,7 @@
 //!   round trip after that data's news, or at once in recovery; a D-SACK makes it a quarter more each time. Of retransmissions
 //!   that are lost again only the first missing one is seen before the timeout.
 //! - Path MTU discovery: ICMP is not read, and no size is searched for when large packets vanish. All packets of IPv4 have DF.
-//! - Undoing a reduction that turns out spurious (RFC 4015, 5682); D-SACK is counted only. HyStart++ (RFC 9406).
+//! - Undoing a reduction that turns out spurious (RFC 4015, 5682): a D-SACK only has it wait longer. HyStart++ (RFC 9406).
 //! - Urgent data counts as other data, and the urgent pointer is ignored (RFC 6093 advises against its use).
 //! - SYN cookies: SYNs beyond [`Limits::half_open`] are dropped and counted. Fast open (RFC 7413), AccECN (RFC 9768), MPTCP.
 //! - Segments larger than a packet (GSO).
