@@ -17,9 +17,6 @@ use crate::scenario::session::{AddressPool, Pool, SessionSpec};
 use crate::scenario::{FlowSpec, Invalid, KeyPath, PortSpec, Scenario, StaggerChoice};
 use script::ScriptMaker;
 
-/// The port that stands for all in the program of starts.
-const STARTS: &str = "starts";
-
 /// Compiles the sessions of `scenario`, which has been checked, with the contents of the files that it names.
 ///
 /// # Errors
@@ -32,7 +29,7 @@ pub fn compile_sessions(scenario: &Scenario, files: &Files) -> Result<Sessions, 
     starts.run.stagger = StaggerChoice::Off;
     for (number, (name, spec)) in (0..).zip(&scenario.sessions) {
         let flow = spec.is_open_model().then(|| {
-            starts.flows.insert(name.clone(), stand_in(spec));
+            starts.flows.insert(name.clone(), stand_in(name, spec));
             starts.flows.len() as u32 - 1
         });
         let maker = ScriptMaker::new(scenario.seed, number, spec, &pattern);
@@ -43,12 +40,13 @@ pub fn compile_sessions(scenario: &Scenario, files: &Files) -> Result<Sessions, 
 }
 
 /// The flow whose frames stand for the sessions of a group.
-fn stand_in(spec: &SessionSpec) -> FlowSpec {
+fn stand_in(name: &str, spec: &SessionSpec) -> FlowSpec {
     use crate::scenario::header::{Header, ipv4::Ipv4, udp::Udp};
     let address = |last: u8| Some(std::net::Ipv4Addr::new(192, 0, 2, last).into());
     let ip = Ipv4 { source: address(1), destination: address(2), ..Ipv4::default() };
     FlowSpec {
-        from: STARTS.to_owned(),
+        // each has a port of its own: groups do not wait for each other
+        from: name.to_owned(),
         packet: vec![Header::Ipv4(ip), Header::Udp(Udp::default())].into(),
         ..spec.starts()
     }
@@ -58,9 +56,12 @@ fn compile_starts(
     mut starts: Scenario,
     files: &Files,
 ) -> Result<crate::program::Program, CompileError> {
-    starts.ports.insert(STARTS.to_owned(), PortSpec::default());
-    let links =
-        Links { ports: [(STARTS.to_owned(), Link::imaginary(0))].into(), ..Links::default() };
+    let names: Vec<String> = starts.flows.keys().cloned().collect();
+    let mut links = Links::default();
+    for (number, name) in (0..).zip(names) {
+        links.ports.insert(name.clone(), Link::imaginary(number));
+        starts.ports.insert(name, PortSpec::default());
+    }
     super::compile(&starts, &links, files).map_err(|error| {
         let Invalid { at, why } = error.problem().clone();
         let names = starts.flows.keys();
