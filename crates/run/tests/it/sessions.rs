@@ -128,8 +128,9 @@ struct Nginx {
 }
 
 impl Nginx {
-    fn start(bed: &Testbed) -> Nginx {
-        let folder = std::env::temp_dir().join(format!("wirebeat-nginx-{}", std::process::id()));
+    fn start(bed: &Testbed, name: &str) -> Nginx {
+        let folder =
+            std::env::temp_dir().join(format!("wirebeat-nginx-{name}-{}", std::process::id()));
         fs::create_dir_all(folder.join("www")).unwrap();
         fs::write(folder.join("www/page"), vec![b'x'; 10_000]).unwrap();
         fs::write(folder.join("www/large"), vec![b'y'; 10_000_000]).unwrap();
@@ -178,7 +179,7 @@ impl Drop for Nginx {
 fn the_log_of_nginx_is_what_the_report_says() {
     require!(Capability::NetworkNamespaces, Capability::Program("nginx"));
     let bed = cable();
-    let nginx = Nginx::start(&bed);
+    let nginx = Nginx::start(&bed, "log");
     let to = "servers: { addresses: \"{B}\", ports: 80 }, from: a";
     let report = run(
         &bed,
@@ -227,7 +228,7 @@ fn the_log_of_nginx_is_what_the_report_says() {
 fn a_server_that_stands_still_shows_in_the_times_from_the_plan() {
     require!(Capability::NetworkNamespaces, Capability::Program("nginx"));
     let bed = cable();
-    let nginx = Nginx::start(&bed);
+    let nginx = Nginx::start(&bed, "stop");
     let pid = i32::try_from(nginx.process.id()).unwrap();
     let stopping = thread::spawn(move || {
         let signal = |name: &str| {
