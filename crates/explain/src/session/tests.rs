@@ -30,6 +30,8 @@ fn a_rate_needs_ports_for_a_minute() {
         "TOO FEW",
         "clients 10.0.1.1",
         "servers 10.0.2.9, port 80",
+        // heads are those of crates/traffic's compile/sessions/http.rs
+        "to the server 56 B, to the client 1.08 kB",
     ] {
         assert!(page.contains(says), "{says}: {page}");
     }
@@ -89,4 +91,14 @@ fn data_of_sessions_that_outlast_their_starts_is_spread() {
         "{ from: a, to: b, program: http, hold: 5s, servers: { ports: 80 }, rate: 10/s }",
     );
     assert!(held.contains("about 50 by their pauses alone"), "{held}");
+}
+
+#[test]
+fn a_response_to_head_has_no_content() {
+    let page = explained(
+        "{ from: a, to: b, program: { http: { method: HEAD, size: 1MB } }, servers: { ports: 80 }, rate: 1/s }",
+    );
+    let of_client = page.split("to the client ").nth(1).unwrap();
+    let bytes = of_client.split(' ').take(2).collect::<Vec<_>>();
+    assert_eq!(bytes.get(1), Some(&"B"), "{of_client}");
 }

@@ -3,7 +3,7 @@
 //! Bytes are those that programs say, each message at its mean length; heads of HTTP are those that would be sent. Segments are
 //! estimated for a path that loses nothing.
 
-use wirebeat_traffic::program::script::{Body, Message, Script, SessionGroup};
+use wirebeat_traffic::program::script::{Body, Message, Op, Script, SessionGroup};
 use wirebeat_traffic::scenario::departures::Duration;
 use wirebeat_traffic::scenario::session::program::{
     Direction, Exchange, Http, HttpBody, Method, Step, Steps,
@@ -182,15 +182,22 @@ pub(super) fn volumes(program: &ProgramSpec, group: &SessionGroup) -> Volumes {
 }
 
 fn requests(http: &Http, script: &Script) -> Volume {
-    let head = script.messages.first().map_or(0, |message| message.head.len());
+    let client = script.ops.iter().find_map(|op| match op {
+        Op::HttpClient(client) => script.messages.get(usize::from(client.request)),
+        _ => None,
+    });
+    let head = client.map_or(0, |message| message.head.len());
     let body = http.body.map_or(0, |body| body.get());
     Volume::messages(http.requests.get().into(), head as f64 + body as f64)
 }
 
 fn responses(http: &Http, script: &Script) -> Option<Volume> {
-    // in the order in which they are compiled: with content, the last with content, and the same two without
-    let to_head = http.method == Method::Head;
-    let message = script.messages.get(if to_head { 2 } else { 0 })?;
+    let server = script.ops.iter().find_map(|op| match op {
+        Op::HttpServer(server) => Some(server),
+        _ => None,
+    })?;
+    let number = if http.method == Method::Head { server.head } else { server.response };
+    let message = script.messages.get(usize::from(number))?;
     let body = match message.body {
         Body::None => 0.0,
         _ => mean(&http.size)?,
