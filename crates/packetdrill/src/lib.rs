@@ -1,7 +1,7 @@
 //! `wirebeat-stack` as a library that packetdrill loads (`--so_filename`): its scripts then test our TCP instead of the kernel's.
 //!
 //! packetdrill is a program of its own (GPL-2.0), found outside this repository by `scripts/packetdrill.sh`; nothing of it is here.
-//! What both sides have to agree on, the order and the types of the calls in one table, is declared in [`abi`] from those facts
+//! What both sides have to agree on, the order and the types of the calls in one table, is declared in `abi` from those facts
 //! alone. Time is virtual: it passes while packetdrill sleeps or waits for a packet, so that a script of minutes takes no time and a
 //! stalled machine changes nothing.
 //!

@@ -19,7 +19,7 @@ fn run_over(memory: Memory, group: &str) -> (SessionSummary, SessionSummary, Mem
     let sessions = compile_sessions(&scenario, &Files::default()).unwrap();
     let mut converse = Converse::new(&sessions, Core::WHOLE, memory, BEGIN, None, Waiting::Hybrid);
     let (mut now, end) = (BEGIN, BEGIN.saturating_add(Nanos::from_secs(20)));
-    while now < end && !(converse.is_done(now) && !converse.programs.has_open()) {
+    while now < end && (!converse.is_done(now) || converse.programs.has_open()) {
         now = converse.turn(now, end);
     }
     converse.close_all(now);

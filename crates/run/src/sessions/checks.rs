@@ -125,23 +125,26 @@ fn check_client_ports(
     let Some(rate) = group.starts.and_then(|flow| sessions.starts.offered(flow)) else {
         return Ok(None);
     };
-    if group.tcp.reset || closed_by_server(scenario, &group.name) || client.ops.is_empty() {
+    let closes_first = closes_first(scenario, &group.name);
+    if group.tcp.reset || closes_first == Some(false) || client.ops.is_empty() {
         return Ok(None);
     }
     let to = group.servers.pool.addresses.get(0);
-    if reuses_time_wait(to.is_some_and(|to| to.is_loopback())) {
+    let port = ports.iter().find(|port| Some(&port.name) == group.from.as_ref());
+    // both are settings of the namespace
+    let loopback = to.is_some_and(|to| to.is_loopback());
+    let settings = || (reuses_time_wait(loopback), machine::ephemeral_ports());
+    let (reuses, range) = match port {
+        Some(port) => port.enter(settings)?,
+        None => settings(),
+    };
+    if reuses {
         return Ok(None);
     }
-    let port = ports.iter().find(|port| Some(&port.name) == group.from.as_ref());
     let range = match &group.clients.pool.ports {
         Some(ports) => ports.len(),
-        None => {
-            let range = || machine::ephemeral_ports().map_or(28_232, |range| range.len() as u64);
-            match port {
-                Some(port) => port.enter(range)?,
-                None => range(),
-            }
-        }
+        // the default of Linux
+        None => range.map_or(28_232, |range| range.len() as u64),
     };
     let servers = group.servers.pool.ports.as_ref().map_or(1, |ports| ports.len());
     let servers = servers.saturating_mul(group.servers.pool.addresses.len().max(1));
@@ -153,24 +156,30 @@ fn check_client_ports(
     if needed <= room as f64 {
         return Ok(None);
     }
-    Ok(Some(format!(
-        "sessions '{}': {} connections within {} need as many client ports, and there are {room}: a port stays in TIME-WAIT \
-         for 60 s after its client closed first. Let the server close (server-closes: true), end with RST (tcp: {{ reset: \
-         true }}), give more client addresses, or at most {}/s",
-        group.name,
-        needed.round(),
-        lasts,
-        (room as f64 * 1e9 / lasts.get().max(1) as f64).floor(),
-    )))
+    let why = fault!(
+        "{} connections within {lasts} need as many client ports, and there are {room}: a port stays in TIME-WAIT for 60 s \
+         after its client closed first", needed.round();
+        "ask for at most {}/s, let the server close (server-closes: true), end with RST (tcp: {{ reset: true }}), or \
+         give more client addresses", (room as f64 * 1e9 / lasts.get().max(1) as f64).floor()
+    );
+    match closes_first {
+        Some(_) => Err(RunError::machine(why.at(format!("sessions.{}", group.name)))),
+        // steps may leave it to the peer
+        None => Ok(Some(format!("sessions '{}': {why}", group.name))),
+    }
 }
 
-/// Whether the server closes connections first, by the program.
-fn closed_by_server(scenario: &Scenario, group: &str) -> bool {
+/// Whether the client closes its connections first, by the program; `None`: that is not known.
+fn closes_first(scenario: &Scenario, group: &str) -> Option<bool> {
     use wirebeat_traffic::scenario::session::ProgramSpec;
-    use wirebeat_traffic::scenario::session::program::HttpBody;
-    match scenario.sessions.get(group).map(|spec| &spec.program) {
-        Some(ProgramSpec::Http(http)) => http.server_closes || http.framing == HttpBody::Close,
-        _ => false,
+    use wirebeat_traffic::scenario::session::program::{Direction, HttpBody};
+    match &scenario.sessions.get(group)?.program {
+        ProgramSpec::Http(http) => Some(!http.server_closes && http.framing != HttpBody::Close),
+        ProgramSpec::Bulk(bulk) => {
+            Some(bulk.direction != Direction::Reverse || bulk.bytes.is_none())
+        }
+        ProgramSpec::RequestResponse(_) | ProgramSpec::Echo(_) => Some(true),
+        ProgramSpec::Steps(_) => None,
     }
 }
 

@@ -300,7 +300,7 @@ fn curl_and_wrk_are_served() {
         &stop,
     );
     let (plain, old, posted, head, load) = clients.join().unwrap();
-    assert_eq!((plain.len(), &plain == &old, &plain == &posted), (30_000, true, true));
+    assert_eq!((plain.len(), plain == old, plain == posted), (30_000, true, true));
     assert!(String::from_utf8_lossy(&head).starts_with("HTTP/1.1 200 OK\r\n"));
     let load = String::from_utf8_lossy(&load).into_owned();
     assert!(load.contains("requests in") && !load.contains("Non-2xx"), "{load}");
