@@ -171,7 +171,9 @@ const WEB_SERVER: &[Flag] = &[
 const OF_FRAMES: [&str; 4] = ["peer", "key", "key-file", "control"];
 
 /// Flags that say nothing of the traffic.
-const BESIDE: [&str; 10] = [
+const BESIDE: [&str; 11] = [
+    // the wire of another tool, which has no scenario
+    "iperf3",
     "json",
     "json-lines",
     "details",

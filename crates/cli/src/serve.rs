@@ -3,15 +3,17 @@
 //! A scenario in short, as with `load`, whose flags of programs and of TCP are used here. Nothing listens on an address that is not
 //! written: a port alone is one of this machine's own (127.0.0.1).
 
+use std::net::SocketAddr;
+
 use clap::Args as ClapArgs;
 use wirebeat_traffic::scenario::session::{AddressPool, Expectation, Pool, PortPool};
 use wirebeat_traffic::scenario::{RunSpec, Scenario, SessionSpec};
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, fault};
 
 use crate::failure::Failure;
 use crate::load::program::{Program, ServerArgs, program};
 use crate::load::target::Listen;
-use crate::load::{PortArgs, SERVER, TcpArgs, blame, refuse_frames, run_or_print};
+use crate::load::{PortArgs, SERVER, TcpArgs, blame, iperf, refuse_frames, run_or_print};
 use crate::output::{Output, ReportArgs};
 use crate::values;
 
@@ -20,7 +22,8 @@ Examples:
   wirebeat serve http --listen 10.0.2.9:80 --size 1kB
   wirebeat serve http --listen 8080 --size '{ exponential: { mean: 20kB } }' --framing chunked
   wirebeat serve bulk --listen 10.0.2.9:5201
-  wirebeat serve echo --listen 7000 --time 1m";
+  wirebeat serve echo --listen 7000 --time 1m
+  wirebeat serve --iperf3 --listen 10.0.2.9:5201";
 
 /// Accept TCP sessions, and measure them
 ///
@@ -37,9 +40,20 @@ Examples:
 )]
 pub struct Args {
     /// What the servers say
-    #[arg(value_name = "PROGRAM", value_parser = program())]
-    program: Program,
-    /// Where to accept, given once for each: 10.0.2.9:80, [2001:db8::9]:80, or 80 for this machine alone (127.0.0.1)
+    #[arg(value_name = "PROGRAM", value_parser = program(), required_unless_present = "iperf3")]
+    program: Option<Program>,
+    /// Instead: answer the clients of iperf3, one test at a time, at one --listen
+    #[arg(
+        long,
+        help_heading = "Program",
+        conflicts_with_all = [
+            "program", "timeout", "status", "framing", "header", "size", "request_size", "response_size", "reverse",
+            "both_ways", "bytes", "congestion", "mss", "nagle", "pacing", "dscp", "ttl", "namespace", "cpu", "time", "seed",
+            "expect", "print_scenario"
+        ]
+    )]
+    iperf3: bool,
+    /// Where to accept, given once for each: 10.0.2.9:80, or 80 for this machine alone (127.0.0.1); IPv6 addresses in brackets
     #[arg(long, value_name = "[ADDRESS:]PORT", required = true, help_heading = "Sessions")]
     listen: Vec<Listen>,
     /// How long a session waits for its peer [default: 10s]
@@ -70,7 +84,22 @@ pub struct Args {
 /// Accepts.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     refuse_frames(&args.report)?;
+    if args.iperf3 {
+        return iperf::serve(one_address(&args.listen)?, output);
+    }
     run_or_print(&scenario(args)?, args.print_scenario, output)
+}
+
+/// The only address and port where a server of iperf3 listens.
+fn one_address(listen: &[Listen]) -> Result<SocketAddr, Failure> {
+    match listen {
+        [one] if one.ports.len() == 1 => Ok(SocketAddr::new(one.address, one.ports.get(0))),
+        _ => {
+            let why =
+                fault!("a server of iperf3 listens at one address and port"; "give one --listen");
+            Err(Failure::usage(why).at("--listen"))
+        }
+    }
 }
 
 /// The scenario that a command line means, checked.
@@ -78,11 +107,16 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
     let usual = Scenario::default();
     let mut scenario = Scenario { seed: args.seed.unwrap_or(usual.seed), ..usual };
     scenario.ports.insert(SERVER.to_owned(), args.port.spec());
-    let program = args.server.spec(args.program)?;
+    let Some(chosen) = args.program else {
+        return Err(Failure::usage(
+            fault!("a server of iperf3 has no scenario"; "leave --print-scenario out"),
+        ));
+    };
+    let program = args.server.spec(chosen)?;
     for (number, servers) in (1..).zip(pools(&args.listen)) {
         let name = match number {
-            1 => args.program.name().to_owned(),
-            number => format!("{}-{number}", args.program.name()),
+            1 => chosen.name().to_owned(),
+            number => format!("{}-{number}", chosen.name()),
         };
         let usual = SessionSpec::new(program.clone());
         let group = SessionSpec {

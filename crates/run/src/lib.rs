@@ -21,6 +21,7 @@ mod facts;
 mod files;
 mod granted;
 mod intervals;
+pub mod iperf;
 mod lab;
 mod links;
 mod listening;

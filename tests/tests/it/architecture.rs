@@ -146,6 +146,7 @@ const TABLE: &[Row] = &[
             "meter",
             "capture",
             "converse",
+            "iperf",
             "sockets",
             "engine",
             "engine-linux",

@@ -5,6 +5,7 @@
 //! end, and has the flags of programs, of TCP and of reports from here.
 
 pub mod blame;
+pub mod iperf;
 pub mod program;
 mod scenario;
 pub mod target;
@@ -23,7 +24,7 @@ use wirebeat_units::{BitRate, Nanos, fault};
 use crate::execute::execute;
 use crate::failure::Failure;
 use crate::output::{Output, ReportArgs, print_data};
-use crate::values::{self, Cpus};
+use crate::values::{self, Cpus, HostPort};
 use program::ClientArgs;
 pub use scenario::SERVER;
 use target::Target;
@@ -43,7 +44,8 @@ Examples:
   wirebeat load http://10.0.2.9/ --users 50 --think 100ms --requests 10 --time 1m
   wirebeat load 10.0.2.9:5201 --program bulk --streams 4 --reverse
   wirebeat load 10.0.2.9:7 --program echo --count 1 --requests 1000 --gap 10ms
-  wirebeat load http://10.0.2.9/ --rate 500/s --expect 'failed == 0' --expect 'response.p99 < 5ms'";
+  wirebeat load http://10.0.2.9/ --rate 500/s --expect 'failed == 0' --expect 'response.p99 < 5ms'
+  wirebeat load --iperf3 10.0.2.9 --streams 4 --both-ways --time 30s";
 
 /// Open TCP sessions with a server, and measure them
 ///
@@ -60,8 +62,23 @@ Examples:
 )]
 pub struct Args {
     /// The server: http://10.0.2.9/index.html, or 10.0.2.9:5201 with --program
-    #[arg(value_name = "URL|HOST:PORT")]
-    target: Target,
+    #[arg(value_name = "URL|HOST:PORT", required_unless_present = "iperf3")]
+    target: Option<Target>,
+    /// Instead: a test of TCP against an iperf3 server, with --streams, --reverse, --both-ways, --bytes or --time, --pacing
+    ///
+    /// The server is 'iperf3 -s' or 'wirebeat serve --iperf3'; its port is 5201 unless another is written.
+    #[arg(
+        long,
+        value_name = "HOST[:PORT]",
+        help_heading = "Program",
+        conflicts_with_all = [
+            "target", "rate", "departures", "users", "think", "hold", "count", "limit", "timeout", "clients", "program",
+            "requests", "request_think", "pipeline", "method", "header", "body", "expect_status", "expect_size",
+            "request_size", "response_size", "size", "gap", "interface", "namespace", "cpu", "nagle", "ttl", "reset",
+            "seed", "expect", "print_scenario"
+        ]
+    )]
+    iperf3: Option<HostPort>,
     #[command(flatten)]
     sessions: SessionArgs,
     #[command(flatten)]
@@ -206,6 +223,9 @@ struct RunArgs {
 /// Opens sessions.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     refuse_frames(&args.report)?;
+    if let Some(host) = &args.iperf3 {
+        return iperf::load(host, args, output);
+    }
     run_or_print(&scenario::scenario(args)?, args.print_scenario, output)
 }
 

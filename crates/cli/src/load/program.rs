@@ -128,15 +128,22 @@ pub struct ClientArgs {
     bulk: BulkArgs,
 }
 
+impl ClientArgs {
+    /// Which way bulk data goes, and how much.
+    pub fn bulk(&self) -> &BulkArgs {
+        &self.bulk
+    }
+}
+
 /// Which way bulk data goes, and how much.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 pub struct BulkArgs {
     /// bulk: data goes from the server to the client; both ends have to be told
     #[arg(long)]
-    reverse: bool,
+    pub reverse: bool,
     /// bulk: data goes both ways at a time; both ends have to be told
     #[arg(long, conflicts_with = "reverse")]
-    both_ways: bool,
+    pub both_ways: bool,
     /// bulk: how many bytes go each way that data goes [default: as many as go through in the time]
     #[arg(long, value_name = "BYTES")]
     pub bytes: Option<Bytes>,

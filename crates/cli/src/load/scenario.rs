@@ -20,10 +20,15 @@ pub const SERVER: &str = "server";
 pub fn scenario(args: &Args) -> Result<Scenario, Failure> {
     let usual = Scenario::default();
     let mut scenario = Scenario { seed: args.run.seed.unwrap_or(usual.seed), ..usual };
-    let program = program(args)?;
+    let Some(target) = &args.target else {
+        return Err(Failure::usage(
+            fault!("a test of iperf3 has no scenario"; "leave --print-scenario out"),
+        ));
+    };
+    let program = program(args, target)?;
     let port = PortSpec { interface: args.interface.clone(), ..args.port.spec() };
     scenario.ports.insert(CLIENT.to_owned(), port);
-    scenario.sessions.insert(program.name().to_owned(), group(args, program)?);
+    scenario.sessions.insert(program.name().to_owned(), group(args, target, program)?);
     let endless = args.program.is_endless(program);
     let time = args.run.time.or(endless.then_some(RunSpec::DEFAULT_TIME));
     scenario.run = RunSpec { time, wait: args.port.wait, ..RunSpec::default() };
@@ -31,8 +36,8 @@ pub fn scenario(args: &Args) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-fn program(args: &Args) -> Result<Program, Failure> {
-    match (&args.target, args.program.program) {
+fn program(args: &Args, target: &Target) -> Result<Program, Failure> {
+    match (target, args.program.program) {
         (Target::Url { .. }, None | Some(Program::Http)) => Ok(Program::Http),
         (Target::Url { .. }, Some(other)) => {
             let why = fault!(
@@ -52,9 +57,9 @@ fn program(args: &Args) -> Result<Program, Failure> {
     }
 }
 
-fn group(args: &Args, program: Program) -> Result<SessionSpec, Failure> {
-    let at = args.target.resolve()?;
-    let (path, host) = match &args.target {
+fn group(args: &Args, target: &Target, program: Program) -> Result<SessionSpec, Failure> {
+    let at = target.resolve()?;
+    let (path, host) = match target {
         Target::Url { authority, path } => {
             let is_name = authority.host().parse::<IpAddr>().is_err();
             (path.as_str(), is_name.then(|| authority.to_string()))

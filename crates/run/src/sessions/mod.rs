@@ -149,7 +149,9 @@ impl PreparedSessions {
                 && let Some(reason) = crate::session::stopped(stop)
             {
                 end = reason;
-                self.workers.iter().for_each(Worker::close);
+                // clients leave first: their servers are let go when they have, as at any end
+                let leaves = |worker: &&Worker| worker.has_clients() || !worker.serves_ours_alone();
+                self.workers.iter().filter(leaves).for_each(Worker::close);
             }
             let clients = || self.workers.iter().filter(|worker| worker.has_clients());
             if clients().next().is_some() && clients().all(Worker::are_clients_done) {
