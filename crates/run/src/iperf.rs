@@ -14,7 +14,7 @@ use wirebeat_iperf::{Error, Event, Protocol, Server, ServerOptions, TestResult, 
 use wirebeat_meter::session::{SessionCounts, SessionSummary};
 use wirebeat_report::assemble::{Clocks, RunFacts, SessionGroup, assemble, session_interval};
 use wirebeat_report::model::{self, FlowInterval, Report, SessionEnd};
-use wirebeat_units::{Nanos, printable::printable};
+use wirebeat_units::{Nanos, human, printable::printable};
 
 use crate::error::RunError;
 use crate::facts;
@@ -119,7 +119,7 @@ fn with_stop<T: Send>(stop: &Stop, work: impl FnOnce(&wirebeat_iperf::Stop) -> T
 fn tell(event: &Event<'_>, observer: &mut dyn Observer) {
     match event {
         Event::Started(started) => observer.notice(&format!(
-            "iperf3: a test with {}: {}, {} streams",
+            "iperf3: a test with {}: {}, streams: {}",
             started.peer,
             protocol(started.spec.protocol),
             started.spec.streams
@@ -147,9 +147,9 @@ fn line(result: &TestResult) -> String {
     let mut line = format!(
         "iperf3: the test with {} is over: {} sent and {} received here in {}",
         result.peer,
-        result.sent(),
-        result.received(),
-        result.time
+        human::bytes(result.sent().get() as f64),
+        human::bytes(result.received().get() as f64),
+        human::time(result.time.get() as f64)
     );
     let received = result
         .streams
@@ -162,10 +162,11 @@ fn line(result: &TestResult) -> String {
         };
         let jitter = datagrams.iter().map(|one| one.jitter).max().unwrap_or_default();
         line.push_str(&format!(
-            "; of {} datagrams {} lost, {} out of order, jitter (RFC 1889) up to {jitter}",
+            "; of {} datagrams {} lost, {} out of order, jitter (RFC 1889) up to {}",
             sum(|one| one.packets),
             sum(|one| one.lost),
-            sum(|one| one.out_of_order)
+            sum(|one| one.out_of_order),
+            human::time(jitter.get() as f64)
         ));
     }
     line

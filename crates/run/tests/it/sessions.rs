@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirebeat_report::model::{End, Report, SessionEnd, SessionReport, Verdict};
+use wirebeat_run::iperf::serve_iperf3;
 use wirebeat_run::{Options, Silent, Stop, prepare_sessions};
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_traffic::scenario::Scenario;
@@ -308,4 +309,35 @@ fn curl_and_wrk_are_served() {
     let server = side(&report, "h", SessionEnd::Server);
     assert!(server.messages.responses > 14 && server.messages.unexpected == 0, "{server:#?}");
     assert_eq!(server.starts.opened, server.starts.established);
+}
+
+#[test]
+fn what_iperf3_says_is_what_the_report_says() {
+    require!(Capability::NetworkNamespaces, Capability::Program("iperf3"));
+    let bed = cable();
+    let at = std::net::SocketAddr::from((bed.b.ipv4, 5201));
+    let here = bed.b.namespace.clone();
+    let serving = thread::spawn(move || {
+        here.run(|| serve_iperf3(at, true, &Options::default(), &mut Silent, &Stop::new())).unwrap()
+    });
+    let there = bed.a.namespace.clone();
+    let until = Instant::now() + Duration::from_secs(10);
+    let said = loop {
+        let mut client = Command::new("iperf3");
+        client.args(["-c", &at.ip().to_string(), "-t", "1", "-P", "2", "-J"]);
+        let output = there.run(move || client.output()).unwrap().unwrap();
+        if output.status.success() || Instant::now() > until {
+            break String::from_utf8(output.stdout).unwrap();
+        }
+        thread::sleep(Duration::from_millis(50));
+    };
+    let report = serving.join().unwrap().unwrap();
+    balances(&report);
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let bytes = |side: &str| said["end"][side]["bytes"].as_u64().unwrap();
+    let server = side(&report, "iperf3", SessionEnd::Server);
+    assert_eq!((server.ends.in_order, server.bytes.delivered), (2, bytes("sum_received")));
+    let client = side(&report, "iperf3, as the other end says", SessionEnd::Client);
+    assert_eq!(client.bytes.sent, bytes("sum_sent"));
+    assert_eq!((report.verdict, report.exit_code), (Verdict::Done, 0));
 }
