@@ -32,6 +32,8 @@ impl Core {
     pub const WHOLE: Core = Core { number: 0, of: 1 };
 }
 
+/// The most alarms that ring before others have their turn.
+const ALARMS_MAX: usize = 4096;
 /// How long a user waits at least after a session that failed.
 const AFTER_FAILURE: Nanos = Nanos::from_millis(10);
 
@@ -213,7 +215,7 @@ impl Conversations {
         let key = self.insert(session);
         if let Some(side) = self.sides.get_mut(usize::from(side)) {
             side.meter.counts.opened += 1;
-            side.meter.note_open();
+            side.meter.note_open(now);
             side.meter.started(planned, now);
         }
         self.set_alarm(key, now.saturating_add(timeout));
@@ -254,13 +256,16 @@ impl Conversations {
 
     /// Does what is due at `now`.
     pub fn expire(&mut self, now: Nanos) {
-        while let Some((entry, key)) = self.alarms.due(now) {
+        // alarms that are set anew for the same moment have their turn later: nobody keeps the loop from its end
+        for _ in 0..ALARMS_MAX {
+            let Some((entry, key)) = self.alarms.due(now) else { break };
             let Some(session) = self.sessions.get_mut(key as usize) else { continue };
             if session.side != NO_SIDE && self.alarms.rings(&mut session.alarm, key, entry, now) {
                 self.alarm(now, SessionKey(key));
             }
         }
-        while let Some(&Reverse((at, group, user))) = self.users.peek() {
+        for _ in 0..ALARMS_MAX {
+            let Some(&Reverse((at, group, user))) = self.users.peek() else { break };
             if at > now || self.over {
                 break;
             }

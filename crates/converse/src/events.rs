@@ -33,7 +33,7 @@ impl Programs for Conversations {
         session.established = true;
         let key = self.insert(session);
         if let Some(side) = self.sides.get_mut(usize::from(side)) {
-            side.meter.note_open();
+            side.meter.note_open(now);
         }
         self.go_on(now, key);
         Some(key)
@@ -159,6 +159,7 @@ impl Programs for Conversations {
         if in_order && side.end == End::Client {
             side.meter.took(SessionTime::Session, session.planned, session.started, now);
         }
+        side.meter.note_end(now);
         side.meter.counts.acked_bytes += stats.acked;
         side.meter.counts.data_segments += stats.data_segments;
         side.meter.counts.retransmitted_segments += stats.retransmitted;

@@ -13,6 +13,9 @@ use crate::stack::{Action, SessionKey};
 /// A status from which on a response is an error (RFC 9110 §15).
 const FIRST_ERROR: u16 = 400;
 
+/// The most interim responses (1xx) before a final one: a server that sends nothing else is not waited for.
+const INTERIM_MAX: u32 = 100;
+
 /// The client's op, where the session stands at one.
 fn client_op(session: &Session, side: &Side) -> Option<HttpClient> {
     match side.script.ops.get(usize::from(session.pc)) {
@@ -78,6 +81,10 @@ impl Conversations {
             };
             match event {
                 ResponseEvent::Interim { status, .. } => {
+                    http.interim += 1;
+                    if http.interim > INTERIM_MAX {
+                        return self.give_up(now, key, Fate::Malformed);
+                    }
                     if status == 100 && http.holds_content {
                         self.send_content(key, op);
                     }
@@ -122,6 +129,7 @@ impl Conversations {
         let Some((session, side)) = self.both(key) else { return };
         let Protocol::HttpClient(http) = &mut session.protocol else { return };
         http.received += 1;
+        http.interim = 0;
         http.first_byte = false;
         // a final response instead of 100 (Continue): the content is not sent (RFC 9110 §10.1.1)
         let refused = std::mem::take(&mut http.holds_content);

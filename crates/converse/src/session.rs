@@ -135,6 +135,8 @@ pub(crate) struct HttpClientState {
     pub(crate) content: u64,
     pub(crate) first_byte: bool,
     pub(crate) damaged: bool,
+    /// Interim responses since the last final one.
+    pub(crate) interim: u32,
     /// Whether the content of a request waits for 100 (Continue).
     pub(crate) holds_content: bool,
     /// Whether the connection ends after the response.

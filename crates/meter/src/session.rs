@@ -186,6 +186,12 @@ pub struct SessionSummary {
     pub rtt: Distribution,
     /// The most sessions that were open at a time; across cores the sum of theirs.
     pub most_open: u64,
+    /// When the first session was opened, the last one was, and the last one ended: on the clock of the run; zero where none was.
+    pub first_opened: Nanos,
+    /// See there.
+    pub last_opened: Nanos,
+    /// See there.
+    pub last_ended: Nanos,
 }
 
 impl SessionSummary {
@@ -206,6 +212,11 @@ impl SessionSummary {
         self.lateness.merge(&other.lateness);
         self.rtt.merge(&other.rtt);
         self.most_open = self.most_open.saturating_add(other.most_open);
+        let opened = [self.first_opened, other.first_opened].into_iter();
+        let first = opened.filter(|at| *at > Nanos::ZERO).min();
+        self.first_opened = first.unwrap_or_default();
+        self.last_opened = self.last_opened.max(other.last_opened);
+        self.last_ended = self.last_ended.max(other.last_ended);
     }
 
     /// How long `what` took.
@@ -242,6 +253,9 @@ pub struct SessionMeter {
     lateness: Recorder,
     rtt: Recorder,
     most_open: u64,
+    first_opened: Nanos,
+    last_opened: Nanos,
+    last_ended: Nanos,
 }
 
 impl SessionMeter {
@@ -250,9 +264,19 @@ impl SessionMeter {
         SessionMeter { timers: vec![Recorder::default(); timers], ..SessionMeter::default() }
     }
 
-    /// Notes how many sessions are open, after one more was opened.
+    /// Notes that a session ended at `now`.
     #[inline]
-    pub fn note_open(&mut self) {
+    pub fn note_end(&mut self, now: Nanos) {
+        self.last_ended = now;
+    }
+
+    /// Notes how many sessions are open, after one more was opened at `now`.
+    #[inline]
+    pub fn note_open(&mut self, now: Nanos) {
+        if self.first_opened == Nanos::ZERO {
+            self.first_opened = now;
+        }
+        self.last_opened = now;
         self.most_open = self.most_open.max(self.counts.open());
     }
 
@@ -311,6 +335,9 @@ impl SessionMeter {
             lateness: self.lateness.distribution(),
             rtt: self.rtt.distribution(),
             most_open: self.most_open,
+            first_opened: self.first_opened,
+            last_opened: self.last_opened,
+            last_ended: self.last_ended,
         }
     }
 }
@@ -355,7 +382,7 @@ mod tests {
         two.status(404);
         two.status(60_000);
         two.timer(0, at(1), at(5));
-        two.note_open();
+        two.note_open(at(7));
         let names = ["page".to_owned()];
         let mut sum = one.summary(&names);
         sum.merge(&two.summary(&names));

@@ -162,7 +162,7 @@ fn plausible() -> Vec<SessionGroup> {
         retransmitted_segments: 214,
         ..SessionCounts::default()
     };
-    (0..4).for_each(|_| meter.note_open());
+    (0..4).for_each(|_| meter.note_open(Nanos::from_secs(1)));
     let mut noise = Noise(5);
     (0..4).for_each(|_| meter.rtt(Nanos::new(noise.time(310_000.0))));
     let bulk = SessionGroup {

@@ -245,3 +245,24 @@ fn an_unlimited_repetition_of_nothing_ends() {
     );
     assert_eq!(client.counts.abandoned, 1, "{:#?}", client.counts);
 }
+
+#[test]
+fn waiting_for_no_time_does_not_keep_the_loop_from_its_end() {
+    let steps = "{ client: [ repeat: { times: 4000000000, steps: [ think: 0s ] } ] }";
+    let text = format!(
+        "ports: {{ a: {{}} }}\nsessions: {{ x: {{ from: a, servers: {{ addresses: 10.0.2.9, ports: 80 }}, count: 1, \
+         program: {{ steps: {steps} }} }} }}\n"
+    );
+    let scenario = Scenario::from_yaml(&text, "").unwrap();
+    let sessions = compile_sessions(&scenario, &Files::default()).unwrap();
+    let memory = Memory::new(1448);
+    let mut converse = Converse::new(&sessions, Core::WHOLE, memory, BEGIN, None, Waiting::Hybrid);
+    let mut now = BEGIN;
+    for _ in 0..200 {
+        now = converse.turn(now, now.saturating_add(Nanos::from_millis(1)));
+    }
+    converse.close_all(now);
+    converse.abort_all(now);
+    let (_, _, counts) = converse.programs.sides().next().unwrap();
+    assert_eq!((counts.opened, counts.unfinished), (1, 1), "{counts:#?}");
+}

@@ -149,7 +149,7 @@ fn start_lateness(group: &SessionReport) -> Option<String> {
 /// What the rate of starts was, where it was less than asked by more than chance makes it.
 fn rate_missed(group: &SessionReport, steady: bool) -> Option<String> {
     let (asked, rates) = (group.asked_per_second?, group.rates?);
-    let expected = asked * (rates.over_ns as f64 / 1e9);
+    let expected = asked * (rates.starting_ns as f64 / 1e9);
     let missing = expected - group.starts.opened as f64;
     let chance = if steady { 1.0 } else { DEVIATIONS * expected.sqrt() };
     let missed = rates.opened_per_second < RATE * asked && missing > chance;

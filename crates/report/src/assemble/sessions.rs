@@ -36,6 +36,8 @@ pub struct SessionGroup {
     pub users: Option<u32>,
     /// When sessions were to start, from the start of the run; where the run was stopped, until then. `None`: all the time.
     pub under_way: Option<(Nanos, Nanos)>,
+    /// For how long sessions were to start, where that is not all that time: a count may be reached before.
+    pub starting: Option<Nanos>,
     /// The place among the groups of the other end of the same connections. `None` where that is not ours, and where something
     /// between the ends has connections of its own (a proxy), so that bytes of both ends need not be equal.
     pub paired_with: Option<usize>,
@@ -110,7 +112,7 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
             data: counts.data_segments,
             retransmitted: counts.retransmitted_segments,
         },
-        rates: rates(counts, over(group, duration)),
+        rates: rates(counts, over(group, duration), group.starting),
         statuses: statuses.collect(),
         times: times(&group.summary),
         timers_ns: named.map(|(name, timer)| (name.clone(), Stats::of(timer))).collect(),
@@ -140,15 +142,17 @@ fn over(group: &SessionGroup, duration: Nanos) -> Nanos {
     group.under_way.map_or(duration, |(from, to)| to.saturating_sub(from))
 }
 
-fn rates(counts: &SessionCounts, over: Nanos) -> Option<SessionRates> {
+fn rates(counts: &SessionCounts, over: Nanos, starting: Option<Nanos>) -> Option<SessionRates> {
     if over == Nanos::ZERO {
         return None;
     }
     let per_second = |count: u64| digits(count as f64 / over.as_secs_f64());
     let bits = |bytes: u64| digits(bytes as f64 * 8.0 / over.as_secs_f64());
+    let starting = starting.filter(|span| *span > Nanos::ZERO).unwrap_or(over);
     Some(SessionRates {
         over_ns: over.get(),
-        opened_per_second: per_second(counts.opened),
+        starting_ns: starting.get(),
+        opened_per_second: digits(counts.opened as f64 / starting.as_secs_f64()),
         established_per_second: per_second(counts.established),
         ended_per_second: per_second(counts.ended().saturating_sub(counts.unfinished)),
         requests_per_second: per_second(counts.requests),

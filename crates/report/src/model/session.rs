@@ -206,6 +206,9 @@ pub struct SessionSegments {
 pub struct SessionRates {
     /// The time.
     pub over_ns: u64,
+    /// For how long sessions were to start: what `opened_per_second` is over.
+    #[serde(default)]
+    pub starting_ns: u64,
     /// Sessions opened in a second.
     pub opened_per_second: f64,
     /// Sessions established in a second.

@@ -52,7 +52,7 @@ type Counter = fn(&SessionInterval) -> u64;
 
 /// "  opened 1,000/s  open 57  responses 9,990/s  81.7 Mbit/s  failed 3": what all groups did. Sessions are counted at the end
 /// that opens them where it is here, so that those of which both ends are here are not counted twice. Their bytes are those
-/// that were delivered, and, where the other end is not here, those that it acknowledged.
+/// that were delivered, and, where the other end is not here, those that the stack took: acknowledgments are known at the end only.
 fn sessions(groups: &[SessionInterval], passed_ns: u64) -> String {
     let of = |end: SessionEnd| groups.iter().filter(move |group| group.end == end);
     let ends = [SessionEnd::Client, SessionEnd::Server].map(|end| of(end).count());
@@ -60,7 +60,7 @@ fn sessions(groups: &[SessionInterval], passed_ns: u64) -> String {
     let sum = |count: Counter| of(end).map(count).fold(0, u64::saturating_add);
     let delivered = groups.iter().map(|group| group.delivered_bytes).fold(0, u64::saturating_add);
     let both = ends.iter().all(|&groups| groups > 0);
-    let acked = if both { 0 } else { sum(|group| group.acked_bytes) };
+    let sent = if both { 0 } else { sum(|group| group.sent_bytes) };
     let mut row = format!(
         "  opened {}  open {}",
         per_second(sum(|group| group.opened), passed_ns),
@@ -70,7 +70,7 @@ fn sessions(groups: &[SessionInterval], passed_ns: u64) -> String {
     if responses > 0 || sum(|group| group.requests) > 0 {
         row += &format!("  responses {}", per_second(responses, passed_ns));
     }
-    row += &format!("  {}", megabits(delivered.saturating_add(acked), passed_ns));
+    row += &format!("  {}", megabits(delivered.saturating_add(sent), passed_ns));
     let marks: [(&str, Counter); 4] = [
         ("failed", |group| group.failed),
         ("expired", |group| group.expired),
@@ -179,7 +179,7 @@ mod tests {
             requests: 9995,
             responses: 9990,
             delivered_bytes: 10_000_000,
-            acked_bytes: 250_000,
+            sent_bytes: 250_000,
             ..SessionInterval::default()
         };
         let server = SessionInterval {
@@ -187,7 +187,7 @@ mod tests {
             open: 56,
             opened: 999,
             delivered_bytes: 250_000,
-            acked_bytes: 10_000_000,
+            sent_bytes: 10_000_000,
             ..SessionInterval::default()
         };
         let shown = |sessions: &[SessionInterval]| {

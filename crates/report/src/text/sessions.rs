@@ -271,7 +271,17 @@ fn times(group: &SessionReport, style: Style) -> String {
             true => "",
             false => "; named timers from where the program starts them",
         };
-        let told = format!("(from the planned start; {actual}{timers})");
+        let ends = &group.ends;
+        let failed =
+            group.starts.opened.saturating_sub(ends.in_order).saturating_sub(ends.unfinished);
+        let without = match failed {
+            0 => String::new(),
+            failed => format!(
+                "; the {} sessions that failed are in no time that they did not reach",
+                human::count(failed)
+            ),
+        };
+        let told = format!("(from the planned start; {actual}{timers}{without})");
         out += &hang("  ", &told, COLUMNS);
         out.push('\n');
     }

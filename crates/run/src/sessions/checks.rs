@@ -78,7 +78,14 @@ pub(super) fn check(
     let _ = machine::raise_descriptors();
     let (descriptors, _) = machine::descriptors();
     let room = descriptors.saturating_sub(RESERVE);
+    if room < RESERVE {
+        return Err(RunError::machine(fault!(
+            "this process may have {descriptors} file descriptors, and each session takes one";
+            "raise the limit: ulimit -n 1024, or more"
+        )));
+    }
     let mut wanted = 0_u64;
+    let mut listening: Vec<(Option<&String>, std::net::SocketAddr, &str)> = Vec::new();
     for group in &sessions.groups {
         let tuples = group.servers.pool.ports.as_ref().map_or(1, |ports| ports.len());
         let listeners = group.servers.pool.addresses.len().max(1).saturating_mul(tuples);
@@ -89,10 +96,21 @@ pub(super) fn check(
                 "make the pool smaller"
             ).at(at(group))));
         }
+        for address in group.server.iter().flat_map(|_| super::worker::listeners(group)) {
+            let mine = (group.to.as_ref(), address);
+            if let Some((.., other)) = listening.iter().find(|(to, at, _)| (*to, *at) == mine) {
+                return Err(RunError::usage(
+                    fault!("sessions '{other}' are accepted at {address} already"; "give each group a port of its own")
+                        .at(at(group)),
+                ));
+            }
+            listening.push((mine.0, mine.1, &group.name));
+        }
         let open = group.limit.map(|limit| u64::from(u32::from(limit.open)));
         let open = open.or(group.users.map(u64::from)).unwrap_or(0);
         let ends = u64::from(group.client.is_some()) + u64::from(group.server.is_some());
         wanted = wanted.saturating_add(open.saturating_mul(ends));
+        check_client_addresses(group, ports)?;
         if let Some(notice) = check_client_ports(group, sessions, scenario, ports)? {
             notices.push(notice);
         }
@@ -112,6 +130,34 @@ pub(super) fn connections(threads: usize) -> usize {
     let (descriptors, _) = machine::descriptors();
     let room = descriptors.saturating_sub(RESERVE) / (threads.max(1) as u64);
     usize::try_from(room).unwrap_or(usize::MAX).max(1)
+}
+
+/// The most client addresses that are tried before the start.
+const TRIED: u64 = 1024;
+
+/// That this machine has the addresses that clients are to come from.
+fn check_client_addresses(group: &SessionGroup, ports: &[ResolvedPort]) -> Result<(), RunError> {
+    let pool = &group.clients.pool.addresses;
+    let port = ports.iter().find(|port| Some(&port.name) == group.from.as_ref());
+    let Some(port) = port.filter(|_| group.client.is_some()) else { return Ok(()) };
+    let tried: Vec<IpAddr> = (0..pool.len().min(TRIED)).filter_map(|n| pool.get(n)).collect();
+    let missing = port.enter(|| {
+        let is_missing = |ip: &&IpAddr| {
+            let bound = std::net::UdpSocket::bind((**ip, 0));
+            bound.is_err_and(|error| error.kind() == std::io::ErrorKind::AddrNotAvailable)
+        };
+        tried.iter().find(is_missing).copied()
+    })?;
+    match missing {
+        None => Ok(()),
+        Some(address) => Err(RunError::machine(
+            fault!(
+                "{address} is not an address of this machine, and the system's stack sends from its own alone";
+                "give it one, for example: ip address add {address}/24 dev eth1"
+            )
+            .at(format!("sessions.{}.clients.addresses", group.name)),
+        )),
+    }
 }
 
 /// Whether the ports of clients last: each connection that a client closes first keeps its port for a minute.

@@ -170,7 +170,15 @@ impl PreparedSessions {
             std::mem::take(&mut self.workers).into_iter().map(Worker::join).collect();
         outcome::report(
             self,
-            outcome::Outcome { finished, end, started, ended, cpu, intervals: watch.intervals },
+            outcome::Outcome {
+                finished,
+                end,
+                started,
+                begin,
+                ended,
+                cpu,
+                intervals: watch.intervals,
+            },
         )
     }
 }

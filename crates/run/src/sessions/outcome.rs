@@ -21,13 +21,14 @@ pub(super) struct Outcome {
     pub(super) finished: Vec<Finished>,
     pub(super) end: End,
     pub(super) started: SystemTime,
+    pub(super) begin: Nanos,
     pub(super) ended: Nanos,
     pub(super) cpu: CpuTimes,
     pub(super) intervals: Vec<(usize, SessionEnd, SessionIntervalCounts)>,
 }
 
 pub(super) fn report(run: PreparedSessions, outcome: Outcome) -> Report {
-    let Outcome { finished, mut end, started, ended, cpu, intervals } = outcome;
+    let Outcome { finished, mut end, started, ended, cpu, intervals, begin } = outcome;
     let mut summaries: BTreeMap<(usize, SessionEnd), SessionSummary> = BTreeMap::new();
     for worker in &finished {
         if let Some(message) = &worker.error {
@@ -45,7 +46,7 @@ pub(super) fn report(run: PreparedSessions, outcome: Outcome) -> Report {
             SessionEnd::Client => SessionEnd::Server,
             SessionEnd::Server => SessionEnd::Client,
         };
-        let mut group = described(&run, plan, side, ended);
+        let mut group = described(&run, plan, side, summary, Span { begin, ended });
         group.paired_with = places.iter().position(|place| *place == (number, other));
         group.summary = summary.clone();
         let mine = intervals.iter().filter(|(of, end, _)| (*of, *end) == (number, side));
@@ -62,6 +63,19 @@ pub(super) fn report(run: PreparedSessions, outcome: Outcome) -> Report {
                     "sessions '{}': {} could not be opened by this machine: no client port was free, or no file \
                      descriptor; see docs/sessions.md, 'What the system decides'",
                     plan.name, summary.counts.failed_here
+                ),
+            ));
+        }
+        let counts = &summary.counts;
+        let nothing = counts.sent_bytes == 0 && counts.delivered_bytes == 0;
+        if plan.program == "bulk" && side == SessionEnd::Client && nothing && counts.established > 0
+        {
+            group.notes.push((
+                FindingKind::ResponsesUnexpected,
+                format!(
+                    "sessions '{}': no data came or went; both ends of bulk data have to be told the same direction \
+                     (--reverse, --both-ways)",
+                    plan.name
                 ),
             ));
         }
@@ -90,11 +104,39 @@ pub(super) fn report(run: PreparedSessions, outcome: Outcome) -> Report {
     assemble(run_facts, None, None)
 }
 
+/// When a run began, on the clock of the run, and how long it took.
+#[derive(Clone, Copy)]
+struct Span {
+    begin: Nanos,
+    ended: Nanos,
+}
+
 /// A group at one end, without what it counted.
-fn described(run: &PreparedSessions, plan: &SessionGroup, side: SessionEnd, ended: Nanos) -> Group {
+fn described(
+    run: &PreparedSessions,
+    plan: &SessionGroup,
+    side: SessionEnd,
+    summary: &SessionSummary,
+    Span { begin, ended }: Span,
+) -> Group {
     let client = side == SessionEnd::Client;
     let offered = plan.starts.filter(|_| client).and_then(|flow| run.sessions.starts.offered(flow));
-    let until = plan.stop.min(ended).max(plan.start);
+    let at = |moment: Nanos| moment.saturating_sub(begin);
+    // a server works from its first session on
+    let from = if client { plan.start } else { at(summary.first_opened) };
+    let until = match summary.last_ended {
+        Nanos::ZERO => ended,
+        last => at(last).min(ended),
+    };
+    let until = until.max(from);
+    let starting = offered.map(|(rate, _)| {
+        let by_time = plan.stop.min(ended).saturating_sub(plan.start);
+        // the last start has its gap as the others have
+        let gap = Nanos::new((1e9 / rate.per_second()).round() as u64);
+        let by_count = at(summary.last_opened).saturating_sub(plan.start).saturating_add(gap);
+        let done = summary.counts.due >= plan.count;
+        if done { by_time.min(by_count) } else { by_time }
+    });
     let (local, remote) = match side {
         SessionEnd::Client => (words::pool(&plan.clients, true), words::pool(&plan.servers, false)),
         SessionEnd::Server => {
@@ -111,7 +153,8 @@ fn described(run: &PreparedSessions, plan: &SessionGroup, side: SessionEnd, ende
         rate: offered.map(|(rate, _)| rate),
         steady: offered.is_some_and(|(_, steady)| steady),
         users: plan.users.filter(|_| client),
-        under_way: Some((plan.start, until)),
+        under_way: Some((from, until)),
+        starting,
         ..Group::default()
     }
 }

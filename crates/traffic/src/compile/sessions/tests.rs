@@ -155,6 +155,10 @@ fn mistakes_are_named_with_their_key() {
             "sessions.x.departures",
         ),
         (
+            "{ from: a, program: http, clients: { addresses: '::1' }, servers: { addresses: 10.0.0.2, ports: 80 }, count: 1 }",
+            "sessions.x.clients.addresses: clients have ::1",
+        ),
+        (
             "{ from: a, to: b, program: { echo: { gap: exponential } }, servers: { ports: 80 }, rate: 1/s }",
             "sessions.x.program",
         ),

@@ -213,6 +213,15 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
             "there is no address to connect to"; "write for example 'addresses: 10.0.2.9'"
         )));
     }
+    if let (Some(client), Some(server)) =
+        (spec.clients.addresses.0.first(), spec.servers.addresses.0.first())
+        && client.is_ipv6() != server.is_ipv6()
+    {
+        return Err(at("clients").key("addresses").invalid(fault!(
+            "clients have {client} and servers {server}: two versions of IP";
+            "write addresses of one"
+        )));
+    }
     spec.program.check().map_err(|(key, why)| at("program").key(&key).invalid(why))?;
     spec.tcp.check().map_err(|(key, why)| at("tcp").key(key).invalid(why))?;
     check_starts(name, spec, &scenario.run)?;
