@@ -170,10 +170,11 @@ const WEB_SERVER: &[Flag] = &[
 /// Flags that say nothing of the traffic, of commands that send frames.
 const OF_FRAMES: [&str; 4] = ["peer", "key", "key-file", "control"];
 
+/// Flags of `load` and `serve` that say nothing of it: the wire of another tool, which has no scenario.
+const OF_SESSIONS: [&str; 1] = ["iperf3"];
+
 /// Flags that say nothing of the traffic.
-const BESIDE: [&str; 11] = [
-    // the wire of another tool, which has no scenario
-    "iperf3",
+const BESIDE: [&str; 10] = [
     "json",
     "json-lines",
     "details",
@@ -325,13 +326,16 @@ fn every_flag_that_there_is_is_tried() {
         if printing.is_empty() {
             continue;
         }
-        let of_frames = OF_FRAMES.into_iter().filter(|_| !["load", "serve"].contains(&name));
+        let sessions = ["load", "serve"].contains(&name);
+        let of_frames = OF_FRAMES.into_iter().filter(|_| !sessions);
+        let of_sessions = OF_SESSIONS.into_iter().filter(|_| sessions);
         let tried: BTreeSet<&str> = printing
             .iter()
             .flat_map(|one| &one.flags)
             .map(|(flag, ..)| *flag)
             .chain(BESIDE)
             .chain(of_frames)
+            .chain(of_sessions)
             .collect();
         let missing: Vec<_> = flags.difference(&tried).collect();
         assert!(
