@@ -95,7 +95,7 @@ fn a_run_that_is_asked_to_stop_closes_its_sessions() {
     let stop = Stop::new();
     let asking = stop.clone();
     let asked = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(400));
+        thread::sleep(Duration::from_millis(1500));
         asking.ask(2);
     });
     let report = run(
