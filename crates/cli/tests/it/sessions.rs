@@ -38,7 +38,7 @@ impl Serving {
                 }
             }
             child.wait().unwrap();
-            assert!(told.contains("in use"), "{told}");
+            assert!(told.contains("another program listens"), "{told}");
         }
         panic!("there is no free port");
     }
