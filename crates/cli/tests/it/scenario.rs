@@ -150,6 +150,11 @@ fn the_examples_of_the_guide_are_understood() {
             })
             .collect();
         let ended = run(&[&[command, "--print-scenario"], &arguments[..]].concat());
+        if arguments.contains(&"--iperf3") {
+            // another tool's wire has no scenario; that is all that is wrong
+            assert!(ended.err.contains("--print-scenario and --iperf3 do not go"), "{ended:?}");
+            continue;
+        }
         assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{example}");
     }
 }
