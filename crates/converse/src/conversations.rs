@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use wirebeat_meter::session::{SessionCounts, SessionMeter, SessionSummary};
 use wirebeat_traffic::program::script::{Op, Receive, Script, SessionGroup, Sessions};
+use wirebeat_traffic::schedule::Shard;
 use wirebeat_traffic::values::session::Beyond;
 use wirebeat_units::Nanos;
 
@@ -18,27 +19,13 @@ use crate::alarms::Alarms;
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{Action, ProfileId, SessionKey};
 
-/// Which of several cores this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Core {
-    /// Its number, from 0.
-    pub number: u32,
-    /// How many there are; at least 1.
-    pub of: u32,
-}
-
-impl Core {
-    /// The only one.
-    pub const WHOLE: Core = Core { number: 0, of: 1 };
-}
-
 /// The most alarms that ring before others have their turn.
 const ALARMS_MAX: usize = 4096;
 /// How long a user waits at least after a session that failed.
 const AFTER_FAILURE: Nanos = Nanos::from_millis(10);
 
 /// The number of a side that no session has.
-const NO_SIDE: u16 = u16::MAX;
+pub(crate) const NO_SIDE: u16 = u16::MAX;
 
 /// A group of sessions on this core.
 #[derive(Debug)]
@@ -74,7 +61,7 @@ pub struct Conversations {
     users: BinaryHeap<Reverse<(Nanos, u16, u32)>>,
     /// How late a session may start before it is counted as expired.
     drift: Option<Nanos>,
-    core: Core,
+    core: Shard,
     /// Whether no session starts any more.
     over: bool,
 }
@@ -83,7 +70,7 @@ impl Conversations {
     /// Those of the groups of `sessions` that this core has, from `begin` on. `drift`: how late a session may start.
     pub fn new(
         sessions: &Sessions,
-        core: Core,
+        core: Shard,
         begin: Nanos,
         drift: Option<Nanos>,
     ) -> Conversations {
@@ -111,7 +98,7 @@ impl Conversations {
         let client = self.add_side(number, End::Client, plan.client.as_ref(), both);
         let server = self.add_side(number, End::Server, plan.server.as_ref(), both);
         let share = |all: u64| {
-            let (number, of) = (u64::from(self.core.number), u64::from(self.core.of.max(1)));
+            let (number, of) = (u64::from(self.core.core), u64::from(self.core.cores.max(1)));
             all / of + u64::from(number < all % of)
         };
         let open_max =
@@ -279,7 +266,7 @@ impl Conversations {
         if planned >= of.stop || of.by_users >= of.users_count {
             return;
         }
-        let number = of.by_users * u64::from(self.core.of.max(1)) + u64::from(self.core.number);
+        let number = of.by_users * u64::from(self.core.cores.max(1)) + u64::from(self.core.core);
         of.by_users += 1;
         let Some(side) = of.client else { return };
         if let Some(side) = self.sides.get_mut(usize::from(side)) {

@@ -8,7 +8,7 @@ use wirebeat_traffic::program::script::Sessions;
 use wirebeat_traffic::schedule::{Departure, Schedule, Shard};
 use wirebeat_units::Nanos;
 
-use crate::conversations::{Conversations, Core};
+use crate::conversations::Conversations;
 use crate::stack::Stack;
 
 /// How exactly starts are awaited.
@@ -47,7 +47,7 @@ impl<S: Stack> Converse<S> {
     /// For the sessions of `core` over `stack`; times of the schedule count from `begin`, `drift` is how late a session may start.
     pub fn new(
         sessions: &Sessions,
-        core: Core,
+        core: Shard,
         stack: S,
         begin: Nanos,
         drift: Option<Nanos>,
@@ -58,12 +58,11 @@ impl<S: Stack> Converse<S> {
         let started = started.filter_map(|(number, group)| Some((number, group.starts?)));
         let started: Vec<(u16, u32)> = started.collect();
         let flows: Vec<u32> = started.iter().map(|(_, flow)| *flow).collect();
-        let shard = Shard { core: core.number, cores: core.of };
         let group =
             |flow: u32| started.iter().find(|(_, of)| *of == flow).map_or(0, |(group, _)| *group);
         Converse {
             programs: Conversations::new(sessions, core, begin, drift),
-            schedule: Schedule::new(&sessions.starts, &flows, shard),
+            schedule: Schedule::new(&sessions.starts, &flows, core),
             due: Vec::with_capacity(STARTS_MAX),
             groups: (0..sessions.starts.flows.len() as u32).map(group).collect(),
             stack,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use wirebeat_meter::session::SessionTime;
 use wirebeat_units::Nanos;
 
-use crate::conversations::Conversations;
+use crate::conversations::{Conversations, Group, NO_SIDE};
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{Action, Connection, ConnectionStats, ProfileId, Programs, Reason, SessionKey};
 
@@ -137,7 +137,7 @@ impl Programs for Conversations {
         let said_all = session.wait == Wait::End;
         let counts = &mut side.meter.counts;
         let count = match (session.fate, reason) {
-            // the run ended while it was still being opened, or what it waited for was there
+            // what the programs decided counts before what the stack says of the connection
             (Some(Fate::Done), _) => &mut counts.in_order,
             (Some(Fate::ClosedEarly), _) => &mut counts.closed_early,
             (Some(Fate::Malformed), _) => &mut counts.malformed,
@@ -181,7 +181,14 @@ pub(crate) fn first_byte(session: &mut Session, side: &mut Side, now: Nanos) {
 impl Conversations {
     /// The session `key`.
     pub(crate) fn session(&mut self, SessionKey(key): SessionKey) -> Option<&mut Session> {
-        self.sessions.get_mut(key as usize).filter(|session| session.side != u16::MAX)
+        self.sessions.get_mut(key as usize).filter(|session| session.side != NO_SIDE)
+    }
+
+    /// The group of the session `key`.
+    pub(crate) fn group(&self, SessionKey(key): SessionKey) -> Option<&Group> {
+        let session = self.sessions.get(key as usize)?;
+        let group = self.group_of.get(usize::from(session.side))?;
+        self.groups.get(usize::from(*group))
     }
 
     /// The session `key`, and its side.
@@ -218,11 +225,8 @@ impl Conversations {
     }
 
     /// How long the session waits for its peer.
-    pub(crate) fn timeout(&self, SessionKey(key): SessionKey) -> Nanos {
-        let session = self.sessions.get(key as usize);
-        let group = session.and_then(|session| self.group_of.get(usize::from(session.side)));
-        let group = group.and_then(|&group| self.groups.get(usize::from(group)));
-        group.map_or(Nanos::MAX, |group| group.plan.timeout)
+    pub(crate) fn timeout(&self, key: SessionKey) -> Nanos {
+        self.group(key).map_or(Nanos::MAX, |group| group.plan.timeout)
     }
 
     /// Its alarm rings: a time that it waited for, or the end of its patience.

@@ -52,7 +52,7 @@ impl Conversations {
     pub(crate) fn run(&mut self, now: Nanos, key: SessionKey) {
         for _ in 0..OPS_MAX {
             let Some((session, side)) = self.both(key) else { return };
-            let Some(op) = side.script.ops.get(usize::from(session.pc)).cloned() else {
+            let Some(op) = side.script.ops.get(usize::from(session.pc)).copied() else {
                 return self.said_all(now, key);
             };
             let outcome = match op {
@@ -90,15 +90,10 @@ impl Conversations {
                     }
                     Outcome::Next
                 }
-                Op::UntilStop => {
-                    let group = self.group_of(key);
-                    match group
-                        .is_some_and(|group| self.groups.get(group).is_some_and(|g| g.stop <= now))
-                    {
-                        true => Outcome::Next,
-                        false => Outcome::Wait(Wait::Stop),
-                    }
-                }
+                Op::UntilStop => match self.is_over(now, key) {
+                    true => Outcome::Next,
+                    false => Outcome::Wait(Wait::Stop),
+                },
                 op => simple(&op, session, side, now),
             };
             let Some(session) = self.session(key) else { return };
@@ -149,9 +144,9 @@ impl Conversations {
         }
     }
 
-    fn group_of(&self, SessionKey(key): SessionKey) -> Option<usize> {
-        let session = self.sessions.get(key as usize)?;
-        self.group_of.get(usize::from(session.side)).map(|&group| usize::from(group))
+    /// Whether the group of the session has come to its stop.
+    fn is_over(&self, now: Nanos, key: SessionKey) -> bool {
+        self.group(key).is_some_and(|group| group.stop <= now)
     }
 
     /// The peer has some time from now on.
@@ -159,9 +154,8 @@ impl Conversations {
         let timeout = self.timeout(key);
         if let Some(session) = self.session(key) {
             session.active = now;
-            let waits_for_us = matches!(session.wait, Wait::Stop);
-            // a server of a protocol, and one whose peer sends when it likes, waits as long as the peer stays
-            if !waits_for_us {
+            // what waits for the group's stop waits for nobody's answer
+            if session.wait != Wait::Stop {
                 self.set_alarm(key, now.saturating_add(timeout));
             }
         }
@@ -183,8 +177,7 @@ impl Conversations {
         if !endless {
             return true;
         }
-        let group = self.group_of(key).and_then(|group| self.groups.get(group));
-        let over = peer_closed || group.is_some_and(|group| group.stop <= now);
+        let over = peer_closed || self.is_over(now, key);
         let Some(session) = self.session(key) else { return false };
         if over {
             session.out.cut();
@@ -216,7 +209,7 @@ impl Conversations {
             (session.started, session.number, side.end == End::Client);
         let ops = side.script.ops.len() as u16;
         let first = session.pc == ops;
-        let group = self.group_of(key).and_then(|group| self.groups.get(group));
+        let group = self.group(key);
         let hold = group.filter(|_| is_client).and_then(|group| group.plan.hold.as_ref());
         let until = hold.map(|law| started.saturating_add(law.get(number)));
         let resets = is_client && group.is_some_and(|group| group.plan.tcp.reset);

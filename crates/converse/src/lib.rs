@@ -17,6 +17,6 @@ pub mod stack;
 #[cfg(test)]
 mod tests;
 
-pub use conversations::{Conversations, Core};
+pub use conversations::Conversations;
 pub use converse::{Converse, Waiting};
 pub use session::End;

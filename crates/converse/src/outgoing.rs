@@ -3,6 +3,7 @@
 //! A session keeps of each message that is not taken yet where it begins and how long it is, and nothing of its bytes: they are
 //! made again when the stack asks for the same offset again. What is echoed is kept, because nobody else knows it.
 
+use wirebeat_http::ChunkedBody;
 use wirebeat_traffic::program::script::{Body, CHUNK, LengthLaw, Message, PATTERN_LEN, Script};
 
 /// How many messages of a session may wait to be taken.
@@ -12,8 +13,6 @@ pub(crate) const PIECES: usize = 4;
 const LENGTH_DIGITS: usize = 20;
 /// Bytes of the length before a message whose length is drawn.
 pub(crate) const PREFIX: u64 = 8;
-/// What follows the last chunk (RFC 9112 §7.1).
-const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// A message in the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +60,8 @@ fn lengths(message: &Message, n: u64) -> (u64, u64) {
         }
         Body::Chunked(law) => {
             let data = of(law);
-            (data, head.saturating_add(chunked_len(data)))
+            let encoded = chunks(data).map_or(0, |body| body.encoded_len());
+            (data, head.saturating_add(encoded))
         }
         Body::Unlimited => (u64::MAX, u64::MAX),
     }
@@ -243,58 +243,27 @@ fn format_length(mut length: u64) -> [u8; LENGTH_DIGITS] {
     digits
 }
 
-/// Bytes that `data` bytes are in chunks.
-fn chunked_len(data: u64) -> u64 {
-    let rest = data % CHUNK;
-    let whole = (data / CHUNK).saturating_mul(CHUNK + line_len(CHUNK) + 2);
-    let rest = if rest > 0 { rest + line_len(rest) + 2 } else { 0 };
-    whole.saturating_add(rest).saturating_add(LAST_CHUNK.len() as u64)
+/// `data` bytes in chunks; `None` where that is more than a stream can have.
+fn chunks(data: u64) -> Option<ChunkedBody> {
+    ChunkedBody::new(data, CHUNK)
 }
 
-/// Bytes of the line before a chunk of `len` bytes: hexadecimal digits, CR, LF.
-fn line_len(len: u64) -> u64 {
-    let digits = (u64::BITS - len.leading_zeros()).div_ceil(4).max(1);
-    u64::from(digits) + 2
-}
-
-/// Chunked data from byte `at` of its encoding on.
-fn chunked<'a>(script: &'a Script, data: u64, at: u64, scratch: &'a mut [u8]) -> &'a [u8] {
-    let stride = CHUNK + line_len(CHUNK) + 2;
-    let whole = data / CHUNK;
-    let chunk = (at / stride).min(whole);
-    let len = if chunk < whole { CHUNK } else { data % CHUNK };
-    let within = at - chunk * stride;
-    if len == 0 {
-        return usize::try_from(within)
-            .ok()
-            .and_then(|at| LAST_CHUNK.get(at..))
-            .unwrap_or_default();
-    }
-    let line = line_len(len);
-    if within < line {
-        let mut text = [b'0'; 18];
-        let digits = (line - 2) as usize;
-        for (place, digit) in text.iter_mut().take(digits).rev().zip(0..) {
-            let digit = (len >> (4 * digit)) & 0xf;
-            *place = b"0123456789abcdef".get(digit as usize).copied().unwrap_or(b'0');
+/// Chunked data from byte `at` of its encoding on: as much as there is room for.
+fn chunked<'a>(script: &Script, data: u64, at: u64, scratch: &'a mut [u8]) -> &'a [u8] {
+    let Some(body) = chunks(data) else { return &[] };
+    let filled = body.fill(at, scratch, |mut offset, mut into| {
+        while !into.is_empty() {
+            let from = generated(script, offset);
+            let len = from.len().min(into.len());
+            let (now, later) = into.split_at_mut(len);
+            match from.get(..len).filter(|from| !from.is_empty()) {
+                Some(from) => now.copy_from_slice(from),
+                None => return,
+            }
+            (offset, into) = (offset.saturating_add(len as u64), later);
         }
-        if let Some(end) = text.get_mut(digits..digits + 2) {
-            end.copy_from_slice(b"\r\n");
-        }
-        let Some(into) = scratch.get_mut(..line as usize) else { return &[] };
-        into.copy_from_slice(text.get(..line as usize).unwrap_or_default());
-        return into.get(within as usize..).unwrap_or_default();
-    }
-    let within = within - line;
-    if within < len {
-        let bytes = generated(script, chunk * CHUNK + within);
-        return bytes.get(..(len - within) as usize).unwrap_or(bytes);
-    }
-    let within = (within - len) as usize;
-    if within < 2 {
-        return b"\r\n".get(within..).unwrap_or_default();
-    }
-    LAST_CHUNK.get(within - 2..).unwrap_or_default()
+    });
+    scratch.get(..filled).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -364,7 +333,7 @@ mod tests {
         // chunks decode to what they carry
         let begin = whole.windows(6).position(|w| w == b"1000\r\n").unwrap();
         assert_eq!(&whole[begin + 6..begin + 10], [0, 1, 2, 3]);
-        let end = whole.windows(5).position(|w| w == LAST_CHUNK).unwrap();
+        let end = whole.windows(5).position(|w| w == b"0\r\n\r\n").unwrap();
         assert_eq!(end - begin, (2 * (CHUNK + 8) + 10 + 5) as usize);
     }
 

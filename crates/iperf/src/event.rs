@@ -1,4 +1,4 @@
-//! What happens while a test runs, told to whoever asked for it.
+//! What happens while a test runs, told to the caller.
 
 use std::net::SocketAddr;
 

@@ -245,7 +245,7 @@ const STATUSES: usize = 1000;
 /// octave of each distribution.
 #[derive(Clone, Debug, Default)]
 pub struct SessionMeter {
-    /// Counters, which whoever drives sessions counts up.
+    /// Counters; the interpreter of sessions counts them up.
     pub counts: SessionCounts,
     statuses: Vec<u64>,
     times: [TwoRecorders; 4],

@@ -44,8 +44,9 @@ pub fn load_iperf3(
     let ended = with_stop(stop, |stop| {
         client::run(&target, spec, stop, &mut |event| tell(&event, observer))
     });
-    let result = ended.map_err(|error| RunError::machine(error.fault()))?;
-    Ok(begun.report(options, stop, &[result], None))
+    let mut totals = Totals::default();
+    totals.add(&ended.map_err(|error| RunError::machine(error.fault()))?);
+    Ok(begun.report(options, stop, totals, None))
 }
 
 /// Serves iperf3's clients at `listen` until it is asked to stop, or for one test.
@@ -65,32 +66,60 @@ pub fn serve_iperf3(
     observer.notice(&format!("iperf3: listening at {}", server.address()));
     observer.listening(server.address());
     let begun = Begun::now();
-    let (mut results, mut failures) = (Vec::new(), 0_u64);
+    let (mut totals, mut failures) = (Totals::default(), 0_u64);
     let ended = with_stop(stop, |stop| {
         server.run(stop, &mut |event| {
             tell(&event, observer);
             match event {
-                // the sums of all tests: a server may run for months
-                Event::Ended(Ok(result)) => add(&mut results, result),
+                Event::Ended(Ok(result)) => totals.add(result),
                 Event::Ended(Err(_)) => failures += 1,
                 _ => {}
             }
         })
     });
     let failed = ended.err().map(|error| error.fault().to_string());
-    let failed = failed.or((failures > 0 && results.is_empty())
+    let failed = failed.or((failures > 0 && totals.first.is_none())
         .then(|| format!("none of {failures} tests came to its end; the lines above say why")));
-    Ok(begun.report(options, stop, &results, failed))
+    Ok(begun.report(options, stop, totals, failed))
 }
 
-/// Keeps the results of a server, those of many tests with one peer as one.
-fn add(results: &mut Vec<TestResult>, result: &TestResult) {
-    /// Tests that a report has room for, beside which their sums are kept.
-    const TESTS_MAX: usize = 10_000;
-    if results.len() < TESTS_MAX {
-        let mut kept = result.clone();
-        kept.intervals.clear();
-        results.push(kept);
+/// The most inconsistencies of tests that are told.
+const TOLD_MAX: usize = 100;
+
+/// The sums of all tests: a server may run for months.
+#[derive(Default)]
+struct Totals {
+    /// The first of them, for words.
+    first: Option<TestResult>,
+    /// What this end counted of all streams, and what the other ends say.
+    ours: SessionCounts,
+    theirs: Option<SessionCounts>,
+    /// The time that counted.
+    time: Nanos,
+    tests: u64,
+    terminated: bool,
+    inconsistencies: Vec<String>,
+}
+
+impl Totals {
+    fn add(&mut self, result: &TestResult) {
+        self.ours.merge(&counts(result, true));
+        if result.streams.iter().any(|stream| stream.theirs.is_some()) {
+            self.theirs.get_or_insert_default().merge(&counts(result, false));
+        }
+        self.time = self.time.saturating_add(result.time);
+        self.tests += 1;
+        self.terminated |= result.end == End::Terminated;
+        let room = TOLD_MAX.saturating_sub(self.inconsistencies.len());
+        self.inconsistencies.extend(result.inconsistencies().iter().take(room).map(|wrong| {
+            format!(
+                "stream {} with {}: {}: {} and {}; one end counts wrongly",
+                wrong.id, result.peer, wrong.what, wrong.sent, wrong.received
+            )
+        }));
+        if self.first.is_none() {
+            self.first = Some(TestResult { intervals: Vec::new(), ..result.clone() });
+        }
     }
 }
 
@@ -208,32 +237,24 @@ impl Begun {
         self,
         options: &Options,
         stop: &Stop,
-        results: &[TestResult],
+        totals: Totals,
         failed: Option<String>,
     ) -> Report {
         let elapsed = MonotonicClock.now().saturating_sub(self.at);
-        let terminated = results.iter().any(|result| result.end == End::Terminated);
-        let client = results.iter().any(|result| result.role == Role::Client);
+        let client = totals.first.as_ref().is_some_and(|result| result.role == Role::Client);
         let end = match (crate::session::stopped(stop), failed) {
             (Some(stopped), _) => stopped,
             (None, Some(message)) => model::End::Failed { message },
-            (None, None) if terminated && client => {
+            (None, None) if totals.terminated && client => {
                 let message = "the server ended the test before its time".to_owned();
                 model::End::Failed { message }
             }
             (None, None) => model::End::Completed,
         };
-        let (costs, spent) = facts::cost(&self.cpu, results.len() as u64);
+        let (costs, spent) = facts::cost(&self.cpu, totals.tests);
         let machine = Machine::observe();
         let mut notes: Vec<String> = facts::disturbances(&spent, &machine);
-        for result in results {
-            notes.extend(result.inconsistencies().iter().map(|wrong| {
-                format!(
-                    "stream {} with {}: {}: {} and {}; one end counts wrongly",
-                    wrong.id, result.peer, wrong.what, wrong.sent, wrong.received
-                )
-            }));
-        }
+        notes.extend(totals.inconsistencies.iter().cloned());
         assemble(
             RunFacts {
                 wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -250,7 +271,7 @@ impl Begun {
                 outages: Vec::new(),
                 replays: Vec::new(),
                 captures: Vec::new(),
-                sessions: groups(results),
+                sessions: groups(&totals),
             },
             None,
             None,
@@ -259,15 +280,19 @@ impl Begun {
 }
 
 /// The groups of a report: what this end counted of all tests, and what the other ends say.
-fn groups(results: &[TestResult]) -> Vec<SessionGroup> {
-    let Some(first) = results.first() else { return Vec::new() };
+fn groups(totals: &Totals) -> Vec<SessionGroup> {
+    let Some(first) = &totals.first else { return Vec::new() };
     let (ours, theirs) = match first.role {
         Role::Client => (SessionEnd::Client, SessionEnd::Server),
         Role::Server => (SessionEnd::Server, SessionEnd::Client),
     };
-    let time = results.iter().fold(Nanos::ZERO, |sum, result| sum.saturating_add(result.time));
-    let group =
-        |end: SessionEnd, counts: SessionCounts, (local, remote): (String, String)| SessionGroup {
+    let mut program = protocol(first.spec.protocol).to_owned();
+    if let Some(congestion) = &first.our_congestion {
+        program.push_str(&format!(", {}", printable(congestion)));
+    }
+    let group = |end: SessionEnd, mut counts: SessionCounts, local: String, remote: String| {
+        counts.due = if end == SessionEnd::Client { counts.opened } else { 0 };
+        SessionGroup {
             name: if end == ours {
                 NAME.to_owned()
             } else {
@@ -275,48 +300,37 @@ fn groups(results: &[TestResult]) -> Vec<SessionGroup> {
             },
             end,
             stack: NAME.to_owned(),
-            program: protocol(first.spec.protocol).to_owned(),
+            program: program.clone(),
             local,
             remote,
-            under_way: Some((Nanos::ZERO, time)),
-            summary: SessionSummary { counts, most_open: 0, ..SessionSummary::default() },
+            under_way: Some((Nanos::ZERO, totals.time)),
+            summary: SessionSummary { counts, ..SessionSummary::default() },
             ..SessionGroup::default()
-        };
-    let (here, there) = (first.local.to_string(), first.peer.to_string());
-    let mut groups = vec![group(ours, counts(results, ours, true), (here.clone(), there.clone()))];
-    let told =
-        results.iter().flat_map(|result| &result.streams).any(|stream| stream.theirs.is_some());
-    if told {
-        groups.push(group(theirs, counts(results, theirs, false), (there, here)));
-    }
-    if let Some(name) = results.iter().find_map(|result| result.our_congestion.as_deref()) {
-        for group in &mut groups {
-            group.program.push_str(&format!(", {}", printable(name)));
         }
-    }
+    };
+    let (here, there) = (first.local.to_string(), first.peer.to_string());
+    let mut groups = vec![group(ours, totals.ours, here.clone(), there.clone())];
+    groups.extend(totals.theirs.map(|counts| group(theirs, counts, there, here)));
     groups
 }
 
-/// What one end counted of all streams of all tests.
-fn counts(results: &[TestResult], end: SessionEnd, ours: bool) -> SessionCounts {
+/// What this end (`ours`) or the other one counted of the streams of a test.
+fn counts(result: &TestResult, ours: bool) -> SessionCounts {
     let mut counts = SessionCounts::default();
-    for result in results {
-        for stream in &result.streams {
-            let side: Option<Side> = if ours { Some(stream.ours) } else { stream.theirs };
-            let Some(side) = side else { continue };
-            counts.opened += 1;
-            counts.established += 1;
-            match result.end {
-                End::Completed => counts.in_order += 1,
-                End::Stopped | End::Terminated => counts.unfinished += 1,
-            }
-            counts.due += u64::from(end == SessionEnd::Client);
-            match stream.sending == ours {
-                true => counts.sent_bytes += side.bytes.get(),
-                false => counts.delivered_bytes += side.bytes.get(),
-            }
-            counts.retransmitted_segments += side.retransmits.unwrap_or(0);
+    for stream in &result.streams {
+        let side: Option<Side> = if ours { Some(stream.ours) } else { stream.theirs };
+        let Some(side) = side else { continue };
+        counts.opened += 1;
+        counts.established += 1;
+        match result.end {
+            End::Completed => counts.in_order += 1,
+            End::Stopped | End::Terminated => counts.unfinished += 1,
         }
+        match stream.sending == ours {
+            true => counts.sent_bytes += side.bytes.get(),
+            false => counts.delivered_bytes += side.bytes.get(),
+        }
+        counts.retransmitted_segments += side.retransmits.unwrap_or(0);
     }
     counts.offered_bytes = counts.sent_bytes;
     counts

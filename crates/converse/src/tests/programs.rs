@@ -1,10 +1,11 @@
 use wirebeat_meter::session::{SessionCounts, SessionSummary, SessionTime};
 use wirebeat_traffic::compile::{Files, compile_sessions};
 use wirebeat_traffic::scenario::Scenario;
+use wirebeat_traffic::schedule::Shard;
 use wirebeat_units::Nanos;
 
 use super::memory::Memory;
-use crate::{Converse, Core, End, Waiting};
+use crate::{Converse, End, Waiting};
 
 /// When runs begin on the virtual clock.
 const BEGIN: Nanos = Nanos::from_secs(1);
@@ -17,7 +18,7 @@ fn run_over(memory: Memory, group: &str) -> (SessionSummary, SessionSummary, Mem
     );
     let scenario = Scenario::from_yaml(&text, "").unwrap_or_else(|error| panic!("{error}"));
     let sessions = compile_sessions(&scenario, &Files::default()).unwrap();
-    let mut converse = Converse::new(&sessions, Core::WHOLE, memory, BEGIN, None, Waiting::Hybrid);
+    let mut converse = Converse::new(&sessions, Shard::WHOLE, memory, BEGIN, None, Waiting::Hybrid);
     let (mut now, end) = (BEGIN, BEGIN.saturating_add(Nanos::from_secs(20)));
     while now < end && (!converse.is_done(now) || converse.programs.has_open()) {
         now = converse.turn(now, end);
@@ -256,7 +257,7 @@ fn waiting_for_no_time_does_not_keep_the_loop_from_its_end() {
     let scenario = Scenario::from_yaml(&text, "").unwrap();
     let sessions = compile_sessions(&scenario, &Files::default()).unwrap();
     let memory = Memory::new(1448);
-    let mut converse = Converse::new(&sessions, Core::WHOLE, memory, BEGIN, None, Waiting::Hybrid);
+    let mut converse = Converse::new(&sessions, Shard::WHOLE, memory, BEGIN, None, Waiting::Hybrid);
     let mut now = BEGIN;
     for _ in 0..200 {
         now = converse.turn(now, now.saturating_add(Nanos::from_millis(1)));

@@ -192,7 +192,7 @@ fn datagrams_go_only_to_the_host_of_the_control_connection() {
 #[test]
 fn what_a_client_does_not_end_ends_by_itself() {
     require!(Capability::NetworkNamespaces, Capability::Program("iperf3"));
-    // an amount that was asked for is all that is sent, whoever asks, and however long it stays
+    // an amount that was asked for is all that is sent to any client, however long it stays
     let errors = survives(|address| {
         let mut control =
             begin(address, "{\"tcp\":true,\"num\":100000,\"reverse\":true,\"len\":1000}");

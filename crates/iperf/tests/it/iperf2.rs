@@ -164,7 +164,7 @@ fn a_server_of_iperf_2_counts_what_our_client_counts() {
         TestSpec { direction: Direction::BothWays, ..plain.clone() },
         TestSpec { direction: Direction::BothWays, streams: 2, ..plain.clone() },
         // not with several streams: the threads by which a server of iperf 2.1.8 sends back then wait for each other for ever in
-        // some of its tests, whoever its client is
+        // some of its tests, with any client
         TestSpec { direction: Direction::InTurn, ..plain.clone() },
         TestSpec {
             amount: Amount::Time(Nanos::from_secs(1)),

@@ -13,7 +13,7 @@ mod worker;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use wirebeat_converse::{Core, End, Waiting};
+use wirebeat_converse::{End, Waiting};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_meter::session::SessionCounts;
@@ -22,6 +22,7 @@ use wirebeat_report::model::{self, FlowInterval, Interval, Report, SessionEnd};
 use wirebeat_traffic::compile::compile_sessions;
 use wirebeat_traffic::program::script::Sessions;
 use wirebeat_traffic::scenario::{LateChoice, Scenario, WaitChoice};
+use wirebeat_traffic::schedule::Shard;
 use wirebeat_units::{Nanos, fault};
 
 use crate::error::RunError;
@@ -93,7 +94,7 @@ pub fn prepare_sessions(
                 port: port.name.clone(),
                 namespace: port.namespace.clone(),
                 cpu,
-                core: Core { number, of },
+                core: Shard { core: number, cores: of },
                 sessions: mine.clone(),
                 waiting: match scenario.run.wait {
                     WaitChoice::Spin => Waiting::Spin,

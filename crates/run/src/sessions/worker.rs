@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use wirebeat_converse::stack::{ProfileId, Stack};
-use wirebeat_converse::{Converse, Core, End, Waiting};
+use wirebeat_converse::{Converse, End, Waiting};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine_linux::affinity;
 use wirebeat_meter::session::{SessionCounts, SessionSummary};
 use wirebeat_netlink::Namespace;
 use wirebeat_sockets::{HostStack, Limits, Profile};
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
+use wirebeat_traffic::schedule::Shard;
 use wirebeat_units::Nanos;
 
 use crate::error::RunError;
@@ -33,7 +34,7 @@ pub(super) struct Job {
     pub(super) port: String,
     pub(super) namespace: Option<Namespace>,
     pub(super) cpu: Option<usize>,
-    pub(super) core: Core,
+    pub(super) core: Shard,
     /// All groups, with the ends that are of this port.
     pub(super) sessions: Sessions,
     pub(super) waiting: Waiting,
@@ -95,7 +96,7 @@ pub(super) fn share(sessions: &Sessions, port: &str) -> Sessions {
     mine
 }
 
-fn profile(group: &SessionGroup, core: Core) -> Profile {
+fn profile(group: &SessionGroup, core: Shard) -> Profile {
     let tcp = &group.tcp;
     Profile {
         congestion: tcp.congestion.clone(),
@@ -106,7 +107,7 @@ fn profile(group: &SessionGroup, core: Core) -> Profile {
         pacing: tcp.pacing,
         ttl: group.ttl,
         tos: group.tos,
-        shared_port: core.of > 1,
+        shared_port: core.cores > 1,
     }
 }
 
@@ -122,7 +123,7 @@ impl Worker {
         let serves_ours_alone = served().all(|group| group.both_ends);
         let port = job.port.clone();
         let of_port = format!("port '{port}'");
-        let thread = Builder::new().name(format!("sessions {}", job.core.number));
+        let thread = Builder::new().name(format!("sessions {}", job.core.core));
         let seen = Arc::clone(&shared);
         let thread = thread.spawn(move || run(job, connections, &seen, &opened, &begins));
         let failed =

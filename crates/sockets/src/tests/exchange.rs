@@ -1,4 +1,4 @@
-//! What is sent arrives, both ways, whoever the peer is.
+//! What is sent arrives, both ways, at any peer.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

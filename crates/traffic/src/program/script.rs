@@ -208,7 +208,7 @@ pub enum Body {
 pub const CHUNK: u64 = 4096;
 
 /// A step of an end.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Sends message number `n`, and goes on when the stack has all of it.
     Send(u16),

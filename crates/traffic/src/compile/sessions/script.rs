@@ -90,7 +90,7 @@ impl<'a> ScriptMaker<'a> {
                 let sends = bulk.direction != Direction::Reverse;
                 self.bulk(bulk, sends, &mut script);
                 if !sends && bulk.bytes.is_none() {
-                    // whoever sends ends when this side closes
+                    // the sender ends when this side closes
                     script.ops = vec![Op::UntilStop, Op::Shutdown, Op::WaitClose];
                 }
             }
