@@ -72,9 +72,14 @@ for group in "$@"; do
         program tshark tshark
         program tcpdump tcpdump
         program ip iproute2
+        program busybox busybox-static
         ;;
     peers)
         program mgen mgen
+        program apache2 apache2
+        program ab apache2-utils
+        program haproxy haproxy
+        program python3 python3
         program iperf iperf
         program iperf3 iperf3
         program nginx nginx-light

@@ -1,18 +1,19 @@
 //! The document: what was measured, where, and how to do it again.
 
 use std::fmt::{self, Write};
+use std::fs;
 use std::time::Duration;
 
 use wirebeat_host::Machine;
 
 use crate::frames::Files;
-use crate::options::Options;
+use crate::options::{Options, Peers};
 use crate::peers::{self, Need, Pace};
 use crate::rounds::Bench;
-use crate::sections::Chapter;
+use crate::sections::{Chapter, bulk};
 use crate::table::Table;
 use crate::verdict::{self, Verdict};
-use crate::{format, install};
+use crate::{format, install, web};
 
 /// What stands above the chapters.
 #[derive(Clone, Debug)]
@@ -25,6 +26,15 @@ pub struct Heading {
     pub elapsed: Duration,
     /// Whether it is the whole benchmark.
     pub in_full: bool,
+    /// The machine's load average of a minute before it began, where the system tells it.
+    pub load: Option<f64>,
+    /// Whose tools are listed.
+    pub peers: Peers,
+}
+
+/// The load average of the last minute (proc(5)).
+pub fn load_average() -> Option<f64> {
+    fs::read_to_string("/proc/loadavg").ok()?.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// The command that repeats this run.
@@ -58,20 +68,34 @@ pub fn document(
     if heading.in_full {
         writeln!(out, "## Further\n\n{}\n", wrapped(FURTHER))?;
     }
-    writeln!(out, "## Peers\n\n{}\n", wrapped(PEERS))?;
-    peers_list(&mut out, bench)?;
+    match heading.peers {
+        Peers::Frames => {
+            writeln!(out, "## Peers\n\n{}\n", wrapped(PEERS))?;
+            peers_list(&mut out, bench)?;
+        }
+        Peers::Sessions => sessions_peers(&mut out, bench)?,
+    }
     out.truncate(out.trim_end().len());
     out.push('\n');
     Ok(out)
 }
 
 fn introduction(out: &mut String, bench: &Bench, heading: &Heading) -> fmt::Result {
-    let Heading { command, started, elapsed, in_full } = heading;
+    let Heading { command, started, elapsed, in_full, load, .. } = heading;
     if !in_full {
         writeln!(
             out,
             "> A part or a trial of the benchmark, not the whole: its figures are not to be cited.\n"
         )?;
+    }
+    let machine = Machine::observe();
+    let cpus = machine.cpu.online.as_ref().map(|online| online.cpus().len());
+    if let Some((load, cpus)) = load.zip(cpus).filter(|(load, cpus)| *load > *cpus as f64) {
+        let busy = format!(
+            "> Other programs kept this machine busy: its load average was {load:.2} before the first measurement, with {cpus} CPUs. \
+             What they took is in these figures."
+        );
+        writeln!(out, "{busy}\n")?;
     }
     let what = format!(
         "Wirebeat {} and its peers, measured in turn over the same pair of virtual interfaces (veth) \
@@ -80,7 +104,6 @@ fn introduction(out: &mut String, bench: &Bench, heading: &Heading) -> fmt::Resu
         env!("CARGO_PKG_VERSION"),
     );
     writeln!(out, "{}\n\n```sh\n{command}\n```\n", wrapped(&what))?;
-    let machine = Machine::observe();
     let unknown = || "unknown".to_owned();
     let mut table = Table::new(&["", ""]);
     let cores = bench.lab.cores;
@@ -90,7 +113,8 @@ fn introduction(out: &mut String, bench: &Bench, heading: &Heading) -> fmt::Resu
         ("measurements", measurements(bench)),
         ("kernel", format!("Linux {}", machine.kernel.release.unwrap_or_else(unknown))),
         ("processor", machine.cpu.model.unwrap_or_else(unknown)),
-        ("CPUs", machine.cpu.online.map_or_else(unknown, |online| online.cpus().len().to_string())),
+        ("CPUs", cpus.map_or_else(unknown, |cpus| cpus.to_string())),
+        ("load average before", load.map_or_else(unknown, |load| format!("{load:.2}"))),
         ("clock source", machine.kernel.clocksource.unwrap_or_else(unknown)),
         ("senders run on", format!("CPU {}", cores.send)),
         ("receivers that read run on", format!("CPU {}", cores.other)),
@@ -113,13 +137,37 @@ const PEERS: &str = "\
 How each was run: flat out, at 100,000 frames per second where it was given rates, and its receiver. \
 RUDE is left out: Debian has no package of it.";
 
+const SESSIONS_PEERS: &str = "\
+How each was run, besides `taskset`, which bound clients to one CPU and servers to the other. A peer that is missing is a row that says so; \
+`scripts/setup.sh peers` installs them.";
+
 const FURTHER: &str = "\
 Some chapters have their own pages: `make bench-profiles` writes [distributions as they arrive](profiles.md), `make \
-bench-replay` [archives sent again](benchmarks-replay.md), `make bench-frames` [every frame seen](benchmarks-frames.md).";
+bench-replay` [archives sent again](benchmarks-replay.md), `make bench-frames` [every frame seen](benchmarks-frames.md), `make \
+bench-sessions` [sessions](benchmarks-sessions.md).";
 
 /// The names of the files in commands.
 fn files() -> Files {
     Files { capture: "frames.pcap".into(), description: "frame.cfg".into() }
+}
+
+/// The programs that chapters of sessions are measured beside.
+fn sessions_peers(out: &mut String, bench: &Bench) -> fmt::Result {
+    writeln!(out, "## Peers\n\n{}\n", wrapped(SESSIONS_PEERS))?;
+    let version = |package| install::version(package).unwrap_or_else(|| "not installed".to_owned());
+    let server = bench.lab.far().ipv4;
+    let wrk = |closes| line(&web::wrk_words(server, 50, (bench.time, closes)));
+    writeln!(out, "wrk, of the package wrk {}:\n\n```sh", version("wrk"))?;
+    writeln!(out, "{}\n{}\n```\n", wrk(false), wrk(true))?;
+    writeln!(out, "nginx, of the package nginx {}:\n\n```nginx", version("nginx"))?;
+    writeln!(
+        out,
+        "{}```\n",
+        web::configuration("FOLDER").replace(&"x".repeat(web::CONTENT), "CONTENT")
+    )?;
+    let [server, client] = bulk::iperf3_words(server, bench.time).map(|words| line(&words));
+    writeln!(out, "iperf3, of the package iperf3 {}:\n\n```sh", version("iperf3"))?;
+    writeln!(out, "{server}\n{client}\n```\n")
 }
 
 fn peers_list(out: &mut String, bench: &Bench) -> fmt::Result {

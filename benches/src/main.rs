@@ -13,6 +13,7 @@ mod exactness;
 mod format;
 mod frames;
 mod gaps;
+mod in_memory;
 mod install;
 mod lab;
 mod options;
@@ -20,11 +21,13 @@ mod pcap;
 mod peers;
 mod rounds;
 mod sections;
+mod sessions;
 mod sinks;
 mod stats;
 mod table;
 mod tcpdump;
 mod verdict;
+mod web;
 mod window;
 mod wirebeat;
 
@@ -44,8 +47,8 @@ use crate::lab::{Failure, Lab};
 use crate::options::{Chapters, Options};
 use crate::rounds::Bench;
 use crate::sections::{
-    af_xdp, capture, cpu, flat, kept, model, noise, observations, pressure, profiles, rates,
-    replay, sends,
+    af_xdp, bulk, capture, cpu, flat, http, in_memory as memory, kept, model, noise, observations,
+    pressure, profiles, rates, replay, sends, starts,
 };
 
 fn main() -> ExitCode {
@@ -63,11 +66,15 @@ fn run(options: &Options) -> Result<(), Failure> {
     if let Some(scenario) = &options.memory_of {
         return replay::memory_of(scenario);
     }
+    if let Some(sessions) = options.idle_endpoints {
+        return in_memory::idle_endpoints(sessions);
+    }
     require(Capability::NetworkNamespaces)?;
     require(Capability::XdpLiveFrames)?;
     if !options.no_install {
         install::install();
     }
+    let load = document::load_average();
     let (begun, started) = (Instant::now(), rfc3339(SystemTime::now()));
     let lab = Lab::lay()?;
     let files = Files::write(&lab)?;
@@ -91,6 +98,8 @@ fn run(options: &Options) -> Result<(), Failure> {
         command: document::command(options, &arguments),
         started,
         elapsed: begun.elapsed(),
+        load,
+        peers: options.peers(),
         in_full: options.in_full(),
     };
     let text = document(&bench, &heading, &chapters)?;
@@ -109,7 +118,7 @@ fn run(options: &Options) -> Result<(), Failure> {
 type Measure = fn(&mut Bench) -> sections::Chapter;
 
 /// The chapters in their order.
-const CHAPTERS: [(Chapters, Measure); 12] = [
+const CHAPTERS: [(Chapters, Measure); 16] = [
     (Chapters::Flat, flat::measure),
     (Chapters::Model, model::measure),
     (Chapters::Rates, rates::measure),
@@ -122,4 +131,8 @@ const CHAPTERS: [(Chapters, Measure); 12] = [
     (Chapters::Pressure, pressure::measure),
     (Chapters::Profiles, profiles::measure),
     (Chapters::Replay, replay::measure),
+    (Chapters::InMemory, memory::measure),
+    (Chapters::Http, http::measure),
+    (Chapters::Bulk, bulk::measure),
+    (Chapters::Starts, starts::measure),
 ];

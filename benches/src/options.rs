@@ -39,6 +39,9 @@ pub struct Options {
     /// Run this scenario in the namespace that there is, and say how much memory it took: the benchmark calls itself so.
     #[arg(long, hide = true, value_name = "SCENARIO", exclusive = true)]
     pub memory_of: Option<PathBuf>,
+    /// Hold so many idle sessions in memory, and say how many bytes an endpoint took: the benchmark calls itself so.
+    #[arg(long, hide = true, value_name = "SESSIONS", exclusive = true)]
+    pub idle_endpoints: Option<usize>,
 }
 
 /// How much is measured of what grows.
@@ -79,6 +82,23 @@ pub enum Chapters {
     Profiles,
     /// Archives sent again; only when it is asked for.
     Replay,
+    /// Our own TCP in memory; only when it is asked for.
+    InMemory,
+    /// HTTP beside nginx and wrk; only when it is asked for.
+    Http,
+    /// Bulk data beside iperf3; only when it is asked for.
+    Bulk,
+    /// When sessions start beside frames; only when it is asked for.
+    Starts,
+}
+
+/// Whose tools a document lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peers {
+    /// Those that send frames.
+    Frames,
+    /// Those that open connections.
+    Sessions,
 }
 
 impl Chapters {
@@ -93,7 +113,12 @@ impl Chapters {
                 | Chapters::Pressure
                 | Chapters::Profiles
                 | Chapters::Replay
-        )
+        ) && !self.is_of_sessions()
+    }
+
+    /// Whether its peers are those that open connections.
+    fn is_of_sessions(self) -> bool {
+        matches!(self, Chapters::InMemory | Chapters::Http | Chapters::Bulk | Chapters::Starts)
     }
 }
 
@@ -101,6 +126,14 @@ impl Options {
     /// Whether a chapter is wanted.
     pub fn wants(&self, chapter: Chapters) -> bool {
         (self.only.is_empty() && chapter.is_usual()) || self.only.contains(&chapter)
+    }
+
+    /// Whose tools its chapters are about.
+    pub fn peers(&self) -> Peers {
+        match self.only.is_empty() || !self.only.iter().all(|one| one.is_of_sessions()) {
+            true => Peers::Frames,
+            false => Peers::Sessions,
+        }
     }
 
     /// How much is measured of what grows.
@@ -174,6 +207,10 @@ mod tests {
         assert!(options("").wants(Chapters::Rates) && !options("").wants(Chapters::Replay));
         assert!(options("--only replay").wants(Chapters::Replay));
         assert!(!options("").wants(Chapters::Pressure));
+        assert!(!options("").wants(Chapters::Bulk));
+        assert_eq!(options("--only bulk,in-memory").peers(), Peers::Sessions);
+        assert_eq!(options("--only bulk,flat").peers(), Peers::Frames);
+        assert_eq!(options("").peers(), Peers::Frames);
         assert!(Options::try_parse_from(["wirebeat-bench", "--only", "x"]).is_err());
         assert!(Options::try_parse_from(["wirebeat-bench", "--rounds", "0"]).is_err());
     }

@@ -18,7 +18,8 @@ fn main() {
     if let Err(error) = written {
         fail(&format!("cannot take the constants of {header}: {error}"));
     }
-    for program in ["transmit", "receive", "accepted", "bare", "steer", "steer_metadata"] {
+    for program in ["transmit", "receive", "accepted", "bare", "steer", "steer_metadata", "station"]
+    {
         let source = format!("../../bpf/{program}.bpf.c");
         let built = SkeletonBuilder::new()
             .source(&source)

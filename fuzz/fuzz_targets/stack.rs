@@ -11,6 +11,7 @@ use wirebeat_stack::{
     SessionId, Stack, Transmit, Tuple,
 };
 use wirebeat_units::Nanos;
+use wirebeat_wire::checksum::checksum;
 
 #[derive(Default)]
 struct Program {
@@ -97,6 +98,22 @@ fuzz_target!(|bytes: &[u8]| {
                     }
                 }
             }
+            // An ICMP error about the last packet that was sent, or one near it.
+            6 if !out.buffer.is_empty() => {
+                let mut message = vec![a, b, 0, 0, 0, 0, c, d];
+                message.extend(&out.buffer);
+                if let Some(last) = message.get_mut(8 + 27) {
+                    *last = last.wrapping_add(e >> 4);
+                }
+                message.truncate(8 + 20 + usize::from(e & 15) * 2);
+                let sum = checksum(&message).to_be_bytes();
+                message[2..4].copy_from_slice(&sum);
+                let mut packet =
+                    vec![0x45, 0, 0, 20 + message.len() as u8, 0, 0, 0, 0, 64, 1, 0, 0];
+                packet.extend(TUPLE[1].into_iter().chain(TUPLE[0]));
+                packet.extend(message);
+                stack.receive_icmp(now, &packet, &mut program);
+            }
             port => {
                 let signed = |byte: u8| i32::from(byte as i8) as u32;
                 let from = if port == 7 { 1001 } else { 1000 };
@@ -114,6 +131,7 @@ fuzz_target!(|bytes: &[u8]| {
                     options: Options::read(tail.get(..40).unwrap_or(tail)),
                     payload_len: u16::from(e) * 4,
                     tos: a,
+                    ttl: 64,
                     identification: 0,
                 };
                 let mut packet = vec![0; outgoing.packet_len()];
@@ -127,5 +145,6 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(out.count < 5000, "{} packets at once", out.count);
         let counters = stack.counters();
         assert!(counters.segments_balance() && counters.sessions_balance(), "{counters:?}");
+        assert!(counters.icmp_balances(), "{counters:?}");
     }
 });

@@ -2,9 +2,12 @@
 //! on its targets.
 
 pub mod af_xdp;
+pub mod bulk;
 pub mod capture;
 pub mod cpu;
 pub mod flat;
+pub mod http;
+pub mod in_memory;
 pub mod kept;
 pub mod model;
 pub mod noise;
@@ -14,6 +17,7 @@ pub mod profiles;
 pub mod rates;
 pub mod replay;
 pub mod sends;
+pub mod starts;
 
 use crate::table::Table;
 use crate::verdict::Verdict;

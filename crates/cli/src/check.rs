@@ -6,7 +6,6 @@ use clap::Args as ClapArgs;
 use serde::Serialize;
 use wirebeat_explain::{Checked, unchecked};
 use wirebeat_run::{Options, RunError, check_program, find_files};
-use wirebeat_units::fault;
 use wirebeat_units::human::counted;
 
 use crate::failure::Failure;
@@ -64,13 +63,6 @@ fn refused(file: &ScenarioFile, error: RunError) -> Failure {
 /// The same, and refuses what no machine can run.
 fn runnable(path: &Path, reading: &FileArgs) -> Result<(ScenarioFile, Checked), Failure> {
     let (file, checked) = checked(path, reading)?;
-    if !file.scenario.flows.is_empty() && !file.scenario.sessions.is_empty() {
-        let why = fault!(
-            "flows and sessions in one run are not possible yet";
-            "make a scenario of each, and run them at the same time"
-        );
-        return Err(Failure::usage(why).at(file.name.clone()));
-    }
     let options = file.options(Options::default());
     check_program(&file.scenario, checked.program(), &options)
         .map_err(|error| refused(&file, error))?;

@@ -1,4 +1,4 @@
-//! `wirebeat ctl`: changes the flows of a running session, through its local control socket.
+//! `wirebeat ctl`: changes the flows of a run, and the starts of its sessions, through its local control socket.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -23,10 +23,10 @@ Examples:
   wirebeat ctl pause voice
   wirebeat ctl stop --all";
 
-/// Whether a session can be changed while it runs.
+/// Whether a run can be changed while it goes on.
 #[derive(ClapArgs, Debug)]
 pub struct ControlArgs {
-    /// Let `wirebeat ctl` change the flows while they are sent, through a local socket
+    /// Let `wirebeat ctl` change flows and starts of sessions while the run goes on, through a local socket
     ///
     /// Only you may use the socket. --control=PATH says where it lies [default: in $XDG_RUNTIME_DIR/wirebeat, or for
     /// root in /run/wirebeat].
@@ -50,18 +50,18 @@ impl ControlArgs {
     }
 }
 
-/// Change the flows of a running session
+/// Change flows and starts of sessions while a run goes on
 ///
-/// Lists, changes, pauses, resumes and stops flows of a session that was started with --control. A change takes
-/// effect 150 ms after the session has taken it, on all transmit cores at once, overrides what the scenario planned for the
-/// flow, and is in the report with its time.
+/// Lists, changes, pauses, resumes and stops the flows of a run that was started with --control, and the starts of its sessions
+/// that have a rate. A change takes effect 150 ms after the run has taken it, on all cores at once, overrides what the
+/// scenario planned for the flow, and is in the report with its time. Sessions that are open go on.
 #[derive(ClapArgs, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
-    /// The session's socket [default: that of your only session]
+    /// The run's socket [default: that of your only run]
     #[arg(long, value_name = "PATH", global = true)]
     control: Option<PathBuf>,
-    /// How long the session may take to answer
+    /// How long the run may take to answer
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = crate::values::time, global = true)]
     timeout: Nanos,
     #[command(subcommand)]
@@ -70,28 +70,28 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// List the flows and what they do
+    /// List the flows and groups of sessions, and what they do
     List,
-    /// Change what a flow sends
+    /// Change what a flow sends, or how sessions start
     Set(Box<SetArgs>),
-    /// Let a flow pause
+    /// Let a flow, or the starts of sessions, pause
     Pause {
-        /// The flow's name
+        /// The name of the flow or the group of sessions
         #[arg(value_name = "FLOW")]
         flow: String,
     },
-    /// Let a flow go on after a pause
+    /// Let a flow, or the starts of sessions, go on after a pause
     Resume {
-        /// The flow's name
+        /// The name of the flow or the group of sessions
         #[arg(value_name = "FLOW")]
         flow: String,
     },
-    /// End a flow, or all of them; the session ends with its last flow
+    /// End a flow or the starts of a group of sessions, or all of them; the run ends with the last
     Stop {
-        /// The flow's name
+        /// The name of the flow or the group of sessions
         #[arg(value_name = "FLOW", required_unless_present = "all")]
         flow: Option<String>,
-        /// All flows
+        /// All flows and groups of sessions
         #[arg(long, conflicts_with = "flow")]
         all: bool,
     },
@@ -103,10 +103,10 @@ enum What {
 )]
 #[group(id = "settings", required = true, multiple = true, args = ["rate", "size", "departures", "sub_flows"])]
 struct SetArgs {
-    /// The flow's name
+    /// The name of the flow or the group of sessions
     #[arg(value_name = "FLOW")]
     flow: String,
-    /// How fast, as in `wirebeat send`
+    /// How fast, as in `wirebeat send` or `wirebeat load`
     #[arg(long, value_name = "RATE", value_parser = crate::values::rate)]
     rate: Option<FlowRate>,
     /// How long frames are with their FCS, as in `wirebeat send`
@@ -127,7 +127,7 @@ const SENDS_MAX: usize = 400;
 /// The longest reason of a refusal.
 const WHY_MAX: usize = 2000;
 
-/// Asks the session and prints its answer.
+/// Asks the run and prints its answer.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     let path = match &args.control {
         Some(path) => path.clone(),
@@ -156,7 +156,7 @@ fn failure(error: &ClientError) -> Failure {
     }
 }
 
-/// What can be shown of a text of a session, which may be anybody's: `most` characters.
+/// What can be shown of a text of a run, which may be anybody's: `most` characters.
 fn shown(text: &str, most: usize) -> String {
     let end = text.char_indices().nth(most).map(|(at, _)| at);
     let rest = end.map_or("", |_| "…");
@@ -168,7 +168,7 @@ fn effect(effect: &Effect) -> String {
 }
 
 fn table(flows: &[FlowState]) -> String {
-    // The session may be anybody's, and its answer anything.
+    // The run may be anybody's, and its answer anything.
     let width = flows.iter().map(|flow| flow.flow.chars().count().min(NAME_MAX)).max().unwrap_or(0);
     let line = |flow: &FlowState| {
         let state = match flow.state {

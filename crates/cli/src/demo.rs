@@ -1,7 +1,9 @@
-//! `wirebeat demo`: exact traffic on a virtual cable, measured at its far end.
+//! `wirebeat demo`: exact traffic on a virtual cable, measured at its far end; or TCP sessions from one end to the other.
 //!
 //! The cable and the two namespaces at its ends are made for the demo and have no names: they are gone
 //! when the program ends, however it ends.
+
+use std::net::{IpAddr, Ipv4Addr};
 
 use clap::Args as ClapArgs;
 use rustix::thread::{CapabilitySet, capabilities};
@@ -11,15 +13,25 @@ use wirebeat_traffic::engines::{Ability, Engine};
 use wirebeat_traffic::scenario::header::Header;
 use wirebeat_traffic::scenario::header::ipv4::Ipv4;
 use wirebeat_traffic::scenario::header::udp::Udp;
+use wirebeat_traffic::scenario::session::{
+    AddressPool, AddressRange, Pool, PortPool, ProgramSpec, StackChoice,
+};
 use wirebeat_traffic::scenario::{
-    EngineChoice, FlowRate, FlowSpec, PortSpec, RunSpec, Scenario, Size,
+    EngineChoice, FlowRate, FlowSpec, PortSpec, RunSpec, Scenario, SessionSpec, Size,
 };
 use wirebeat_units::{Fault, FrameLen, FrameRate, Nanos, Rate, fault};
 
 use crate::execute::execute;
 use crate::failure::Failure;
+use crate::load::STACKS;
 use crate::output::{Output, ReportArgs};
 use crate::values;
+
+/// Sessions that start in a second, which both stacks keep on one core.
+const SESSION_RATE: FrameRate = FrameRate { frames: 2_000, per: Nanos::from_secs(1) };
+/// The hosts that our own TCP plays at the ends of the cable: the first and the last of the clients, and the server.
+const CLIENTS: (u8, u8) = (100, 149);
+const SERVER: u8 = 200;
 
 const SENDER: &str = "sender";
 const RECEIVER: &str = "receiver";
@@ -33,13 +45,25 @@ const HEADER: u16 = 14;
 /// Show exact traffic on a virtual cable, which is removed again
 ///
 /// Lays a virtual cable between two network namespaces of its own, sends over it, measures what arrives,
-/// and leaves nothing behind. Needs no hardware and touches no interface of this machine.
+/// and leaves nothing behind; with --sessions it asks a web server at the far end. Needs no hardware and touches no interface of
+/// this machine.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// How frames are sent and received [default: kernel; without root packet]
     #[arg(long, value_parser = values::receiving_engine(), hide_default_value = true, default_value = "auto")]
     engine: EngineChoice,
-    /// How fast; 'unlimited' is as fast as the engine can [default: 1Mpps with kernel, else 100kpps]
+    /// Show TCP sessions instead of frames: HTTP from one end to the other, by our own TCP or the host's [default: own]
+    #[arg(
+        long,
+        value_name = "STACK",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "own",
+        value_parser = values::choice(&STACKS),
+        conflicts_with_all = ["engine", "size"]
+    )]
+    sessions: Option<StackChoice>,
+    /// How fast; 'unlimited' is as fast as the engine can [default: 1Mpps with kernel, else 100kpps; 2000/s of sessions]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<Rate>,
     /// Length of the frames, header and FCS included
@@ -74,6 +98,9 @@ enum Rights {
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     // First of all: a user namespace can only be entered while there is one thread.
     let rights = rights()?;
+    if let Some(stack) = args.sessions {
+        return show_sessions(args, stack, output);
+    }
     let engine = match args.engine.engine() {
         Some(engine) => match too_long(engine, args.size) {
             Some(why) => {
@@ -94,6 +121,72 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         options.namespaces.insert(name.to_owned(), end.namespace.with_label(name));
     }
     execute(&scenario, options, output, Failure::from)
+}
+
+/// Shows sessions.
+fn show_sessions(args: &Args, stack: StackChoice, output: &mut Output) -> Result<u8, Failure> {
+    let cable = lay(FrameLen::MIN)?;
+    let (a, b) = (&cable.a, &cable.b);
+    let scenario = sessions(args, stack, [a, b].map(|end| (end.interface().to_owned(), end.ipv4)));
+    scenario.check().map_err(|problem| Failure::usage(problem.fault()))?;
+    let whose = if stack == StackChoice::Own { "our own TCP" } else { "the host's TCP" };
+    output.notice(&format!(
+        "starting sessions of HTTP for {} over a virtual cable, from {} to {}, by {whose} at both ends",
+        args.time,
+        a.interface(),
+        b.interface()
+    ));
+    let mut options = output.options();
+    for (name, end) in [(SENDER, a), (RECEIVER, b)] {
+        options.namespaces.insert(name.to_owned(), end.namespace.with_label(name));
+    }
+    execute(&scenario, options, output, Failure::from)
+}
+
+/// Sessions between the two ends, each an interface and its address.
+fn sessions(args: &Args, stack: StackChoice, ends: [(String, Ipv4Addr); 2]) -> Scenario {
+    let [from, to] = ends;
+    let host = |end: &(String, Ipv4Addr), last: u8| {
+        let [a, b, c, _] = end.1.octets();
+        IpAddr::from(Ipv4Addr::new(a, b, c, last))
+    };
+    let (clients, server) = match stack {
+        StackChoice::Host => (IpAddr::from(from.1).into(), IpAddr::from(to.1)),
+        StackChoice::Own => {
+            let (first, last) = (host(&from, CLIENTS.0), host(&from, CLIENTS.1));
+            // in order, as they are written above
+            let clients = AddressRange::between(first, last).unwrap_or(first.into());
+            (clients, host(&to, SERVER))
+        }
+    };
+    let port = |interface: String, namespace: &str| PortSpec {
+        interface: Some(interface),
+        namespace: Some(namespace.to_owned()),
+        ..PortSpec::default()
+    };
+    let group = SessionSpec {
+        from: Some(SENDER.to_owned()),
+        to: Some(RECEIVER.to_owned()),
+        stack,
+        clients: Pool { addresses: AddressPool([clients].into()), ..Pool::default() },
+        servers: Pool {
+            addresses: server.into(),
+            ports: Some(PortPool::from(80)),
+            ..Pool::default()
+        },
+        rate: args.rate.unwrap_or(Rate::Frames(SESSION_RATE)).into(),
+        ..SessionSpec::new(ProgramSpec::Http(Box::default()))
+    };
+    Scenario {
+        ports: [
+            (SENDER.to_owned(), port(from.0, SENDER)),
+            (RECEIVER.to_owned(), port(to.0, RECEIVER)),
+        ]
+        .into(),
+        sessions: [("demo".to_owned(), group)].into(),
+        run: RunSpec { time: Some(args.time), ..RunSpec::default() },
+        ..Scenario::default()
+    }
 }
 
 /// Why an engine does not send frames of this size, if so.
@@ -216,6 +309,7 @@ mod tests {
     fn the_demo_is_a_scenario_that_can_be_meant() {
         let args = Args {
             engine: EngineChoice::Auto,
+            sessions: None,
             rate: None,
             size: FrameLen::MIN,
             time: Nanos::from_secs(10),
@@ -225,6 +319,12 @@ mod tests {
             let scenario = scenario(&args, engine, "wb0", "wb1");
             assert_eq!(scenario.check(), Ok(()));
             assert_eq!(scenario.flows["demo"].rate, Rate::Frames(rate).into());
+        }
+        for stack in StackChoice::ALL {
+            let ends = [1, 2].map(|last| (format!("wb{last}"), Ipv4Addr::new(10, 77, 0, last)));
+            let scenario = sessions(&args, stack, ends);
+            assert_eq!(scenario.check(), Ok(()));
+            assert_eq!(scenario.sessions["demo"].rate, Rate::Frames(SESSION_RATE).into());
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use clap::Args as ClapArgs;
 use wirebeat_run::Exit;
 use wirebeat_run::doctor::{
-    Diagnosis, EngineCheck, Facts, Finding, Interface, Usability, diagnose,
+    Diagnosis, EngineCheck, Facts, Finding, Interface, Sessions, Usability, diagnose,
 };
 use wirebeat_units::human;
 
@@ -15,7 +15,7 @@ use crate::selftest::{self, SelfTestArgs};
 
 /// Check this machine: usable engines and sources of measurement error
 ///
-/// Tries each engine and says whether it works here, why not, and what would mend it; then what on this
+/// Tries each engine and says whether it works here, why not, and what would mend it; how many TCP sessions there can be; then what on this
 /// machine makes measurements less exact. Takes a second and sends nothing on any interface. Exit code 3
 /// when no engine works. With --selftest it sends on the interface that is named, and on no other.
 #[derive(ClapArgs, Debug)]
@@ -67,6 +67,8 @@ fn text(diagnosis: &Diagnosis, verbose: bool) -> String {
             log.lines().for_each(|said| line!(text, "    {said}"));
         }
     }
+    text.push_str("\nSessions\n");
+    write_sessions(&mut text, &diagnosis.sessions);
     text.push_str("\nWhat makes measurements less exact here\n");
     if diagnosis.findings.is_empty() {
         text.push_str("  nothing that is known\n");
@@ -90,6 +92,41 @@ fn write_engine(text: &mut String, check: &EngineCheck) {
                 line!(text, "  {:<17} hint: {remedy}", "");
             }
         }
+    }
+}
+
+fn write_sessions(text: &mut String, sessions: &Sessions) {
+    let all = |what: Option<String>| what.unwrap_or_else(|| "unknown".to_owned());
+    let descriptors = sessions.descriptors.map(human::count);
+    line!(
+        text,
+        "  stack host  {} open at a time (file descriptors, ulimit -n)",
+        descriptors.unwrap_or_else(|| "any number".to_owned())
+    );
+    let ports = all(sessions.client_ports.map(human::count));
+    line!(text, "  {:<10}  {ports} client ports for each address and server", "");
+    if let Some(starts) = sessions.starts_per_second {
+        line!(
+            text,
+            "  {:<10}  {} starts a second on end for each, where the client closes first (TIME-WAIT)",
+            "",
+            human::count(starts)
+        );
+    }
+    let congestion = all(sessions.congestion.clone());
+    line!(
+        text,
+        "  {:<10}  congestion control {congestion} unless asked for; there are {}; backlog {}",
+        "",
+        sessions.congestions.join(", "),
+        all(sessions.backlog.map(human::count))
+    );
+    match sessions.own_stack.as_slice() {
+        [] => line!(
+            text,
+            "  stack own   in memory alone: no engine with a network that carries it works here"
+        ),
+        engines => line!(text, "  stack own   over {}", engines.join(", ")),
     }
 }
 

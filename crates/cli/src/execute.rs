@@ -18,12 +18,6 @@ pub fn execute(
 ) -> Result<u8, Failure> {
     let signals = Signals::watch()?;
     let mut observer = output.observer();
-    if !scenario.sessions.is_empty() {
-        let prepared = wirebeat_run::prepare_sessions(scenario, options).map_err(&explain)?;
-        let report = prepared.start(&mut *observer, signals.running());
-        drop(observer);
-        return Ok(output.report(&report));
-    }
     let mut prepared = wirebeat_run::prepare(scenario, options).map_err(&explain)?;
     let control = prepared.control_path().map(Path::to_owned);
     if let Some(path) = &control {

@@ -121,7 +121,8 @@ const WEB: &[Flag] = &[
     ("expect-status", "404", ""),
     ("expect-size", "612B", ""),
     ("reset", "", ""),
-    ("interface", "eth1", ""),
+    ("stack", "own", "--interface eth1 --clients 10.0.1.1"),
+    ("engine", "kernel", "--interface eth1 --stack own --clients 10.0.1.1"),
     ("time", "30s", ""),
     ("seed", "7", ""),
 ];
@@ -134,6 +135,7 @@ const TCP: &[Flag] = &[
     ("pacing", "10Mbps", ""),
     ("dscp", "ef", ""),
     ("ttl", "3", ""),
+    ("interface", "eth1", ""),
     ("namespace", "lab", ""),
     ("cpu", "2,3", ""),
     ("wait", "spin", ""),
@@ -158,6 +160,8 @@ const EXCHANGE: &[Flag] =
 /// Flags of `serve` with HTTP.
 const WEB_SERVER: &[Flag] = &[
     ("listen", "10.0.2.9:80", ""),
+    ("stack", "own", "--interface eth1"),
+    ("engine", "kernel", "--interface eth1 --stack own"),
     ("timeout", "3s", ""),
     ("size", "20kB", ""),
     ("status", "404", ""),
@@ -170,8 +174,8 @@ const WEB_SERVER: &[Flag] = &[
 /// Flags that say nothing of the traffic, of commands that send frames.
 const OF_FRAMES: [&str; 4] = ["peer", "key", "key-file", "control"];
 
-/// Flags of `load` and `serve` that say nothing of it: the wire of another tool, which has no scenario.
-const OF_SESSIONS: [&str; 1] = ["iperf3"];
+/// Flags of `load` and `serve` that say nothing of it: the wire of another tool, which has no scenario, and how it is changed.
+const OF_SESSIONS: [&str; 2] = ["iperf3", "control"];
 
 /// Flags that say nothing of the traffic.
 const BESIDE: [&str; 10] = [
@@ -237,7 +241,7 @@ fn all() -> Vec<Printing> {
         },
         Printing {
             command: "serve",
-            least: "http --listen 80",
+            least: "http --listen 10.0.2.8:80",
             flags: WEB_SERVER.iter().chain(TCP).copied().collect(),
             scenario: serve,
         },
@@ -329,6 +333,8 @@ fn every_flag_that_there_is_is_tried() {
         let sessions = ["load", "serve"].contains(&name);
         let of_frames = OF_FRAMES.into_iter().filter(|_| !sessions);
         let of_sessions = OF_SESSIONS.into_iter().filter(|_| sessions);
+        // servers start nothing that could change
+        let of_sessions = of_sessions.filter(|flag| name == "load" || *flag != "control");
         let tried: BTreeSet<&str> = printing
             .iter()
             .flat_map(|one| &one.flags)

@@ -23,6 +23,7 @@ Examples:
   wirebeat serve http --listen 8080 --size '{ exponential: { mean: 20kB } }' --framing chunked
   wirebeat serve bulk --listen 10.0.2.9:5201
   wirebeat serve echo --listen 7000 --time 1m
+  wirebeat serve http --listen 10.0.2.77:80 --stack own --interface eth1
   wirebeat serve --iperf3 --listen 10.0.2.9:5201";
 
 /// Accept TCP sessions, and measure them
@@ -49,7 +50,7 @@ pub struct Args {
         conflicts_with_all = [
             "program", "timeout", "status", "framing", "header", "size", "request_size", "response_size", "reverse",
             "both_ways", "bytes", "congestion", "mss", "nagle", "pacing", "dscp", "ttl", "namespace", "cpu", "time", "seed",
-            "expect", "print_scenario"
+            "expect", "print_scenario", "interface", "stack", "engine"
         ]
     )]
     iperf3: bool,
@@ -87,7 +88,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     if args.iperf3 {
         return iperf::serve(one_address(&args.listen)?, output);
     }
-    run_or_print(&scenario(args)?, args.print_scenario, output)
+    run_or_print(&scenario(args)?, args.print_scenario, output.options(), output)
 }
 
 /// The only address and port where a server of iperf3 listens.
@@ -106,7 +107,7 @@ fn one_address(listen: &[Listen]) -> Result<SocketAddr, Failure> {
 fn scenario(args: &Args) -> Result<Scenario, Failure> {
     let usual = Scenario::default();
     let mut scenario = Scenario { seed: args.seed.unwrap_or(usual.seed), ..usual };
-    scenario.ports.insert(SERVER.to_owned(), args.port.spec());
+    scenario.ports.insert(SERVER.to_owned(), args.port.spec()?);
     let Some(chosen) = args.program else {
         return Err(Failure::usage(
             fault!("a server of iperf3 has no scenario"; "leave --print-scenario out"),
@@ -121,6 +122,7 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
         let usual = SessionSpec::new(program.clone());
         let group = SessionSpec {
             to: Some(SERVER.to_owned()),
+            stack: args.port.stack(),
             servers,
             timeout: args.timeout.unwrap_or(usual.timeout),
             tcp: args.tcp.spec(false),

@@ -86,6 +86,19 @@ pub fn receiving_engine() -> impl TypedValueParser<Value = EngineChoice> {
     engines(|engine| engine.can(Ability::Receive))
 }
 
+/// Reads an engine that our own TCP goes over.
+pub fn session_engine() -> impl TypedValueParser<Value = EngineChoice> {
+    let real = || {
+        let carries = |engine: &Engine| !engine.is_virtual() && engine.can(Ability::CarrySessions);
+        Engine::ALL.iter().copied().filter(carries)
+    };
+    let word = |engine: Engine| PossibleValue::new(engine.name()).help(engine.row().about);
+    PossibleValuesParser::new(real().map(word).collect::<Vec<_>>()).map(move |given| {
+        let found = real().find(|engine| engine.name() == given);
+        found.map_or(EngineChoice::Auto, EngineChoice::from)
+    })
+}
+
 fn engines(offered: fn(Engine) -> bool) -> impl TypedValueParser<Value = EngineChoice> {
     let real = || Engine::ALL.iter().copied().filter(|engine| !engine.is_virtual());
     let automatic = PossibleValue::new(EngineChoice::Auto.name()).help(AUTO);

@@ -214,10 +214,11 @@ impl Conversations {
         });
     }
 
-    pub(crate) fn insert(&mut self, session: Session) -> SessionKey {
+    pub(crate) fn insert(&mut self, mut session: Session) -> SessionKey {
         match self.free.pop() {
             Some(key) => {
                 if let Some(place) = self.sessions.get_mut(key as usize) {
+                    session.out.reuse(&mut place.out);
                     *place = session;
                 }
                 SessionKey(key)
@@ -358,6 +359,13 @@ impl Conversations {
             if is_over && matches!(session.wait, Wait::Unlimited | Wait::Stop) {
                 self.go_on(now, SessionKey(key as u32));
             }
+        }
+    }
+
+    /// A group stops at `at`, where that is sooner than its stop.
+    pub(crate) fn stop_group(&mut self, group: u16, at: Nanos) {
+        if let Some(group) = self.groups.get_mut(usize::from(group)) {
+            group.stop = group.stop.min(at);
         }
     }
 

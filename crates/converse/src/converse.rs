@@ -4,6 +4,7 @@
 //! departure, and its answers come back to the same thread. It does not know whose TCP it drives, and reads no clock: the stack
 //! says what time it is after each turn.
 
+use wirebeat_traffic::program::Departures;
 use wirebeat_traffic::program::script::Sessions;
 use wirebeat_traffic::schedule::{Departure, Schedule, Shard};
 use wirebeat_units::Nanos;
@@ -37,9 +38,13 @@ pub struct Converse<S> {
     pub stack: S,
     schedule: Schedule,
     due: Vec<Departure>,
-    /// The group of each flow of the schedule.
+    /// The flows of the schedule.
+    flows: Vec<u32>,
+    /// The group of each flow.
     groups: Vec<u16>,
     begin: Nanos,
+    /// When the next group stops, as it was known last.
+    next_stop: Option<Nanos>,
     waiting: Waiting,
 }
 
@@ -60,11 +65,15 @@ impl<S: Stack> Converse<S> {
         let flows: Vec<u32> = started.iter().map(|(_, flow)| *flow).collect();
         let group =
             |flow: u32| started.iter().find(|(_, of)| *of == flow).map_or(0, |(group, _)| *group);
+        let programs = Conversations::new(sessions, core, begin, drift);
+        let groups = (0..sessions.starts.flows.len() as u32).map(group).collect();
         Converse {
-            programs: Conversations::new(sessions, core, begin, drift),
+            next_stop: programs.next_stop(begin),
+            programs,
             schedule: Schedule::new(&sessions.starts, &flows, core),
             due: Vec::with_capacity(STARTS_MAX),
-            groups: (0..sessions.starts.flows.len() as u32).map(group).collect(),
+            flows,
+            groups,
             stack,
             begin,
             waiting,
@@ -90,6 +99,7 @@ impl<S: Stack> Converse<S> {
         }
         let starts_left = self.due.len() == STARTS_MAX;
         self.programs.expire(now);
+        self.stop_groups(now);
         self.apply(now);
         let next_start = self.schedule.peek().map(|next| self.begin.saturating_add(next.at));
         let mut wait = until;
@@ -107,12 +117,46 @@ impl<S: Stack> Converse<S> {
         if starts_left || self.waiting == Waiting::Spin {
             wait = now;
         }
-        let after = self.stack.turn(now, wait, &mut self.programs);
-        if self.programs.next_stop(now) != self.programs.next_stop(after) {
-            self.programs.end_endless(after);
+        // a start that would be late for what has to be done before it goes first: what waits is done with it
+        let near = |start: &Nanos| {
+            *start > now
+                && *start <= until
+                && start.saturating_sub(now) <= self.stack.longest_turn()
+        };
+        if self.due.is_empty()
+            && self.waiting != Waiting::Sleep
+            && let Some(start) = next_start.filter(near)
+        {
+            return self.stack.spin(start);
         }
+        let after = self.stack.turn(now, wait, &mut self.programs);
+        self.stop_groups(after);
         self.apply(after);
         after
+    }
+
+    /// From `at` on the starts of a flow of the schedule follow `next`; `None`: there are no more, and its group stops. No start at or
+    /// after that time may have been taken.
+    pub fn change(&mut self, flow: u32, at: Nanos, next: Option<&Departures>) {
+        if next.is_none() && self.flows.contains(&flow) {
+            let group = self.groups.get(flow as usize).copied().unwrap_or(0);
+            self.programs.stop_group(group, self.begin.saturating_add(at));
+        }
+        // which stream it is says nothing here: the starts of a group are all alike
+        self.schedule.change(flow, at, next.map(|next| (0, next.clone())));
+    }
+
+    /// Whether a group pauses at `now` that can be resumed.
+    pub fn pauses(&self, now: Nanos) -> bool {
+        let elapsed = now.saturating_sub(self.begin);
+        self.schedule.pauses_until().is_some_and(|until| elapsed < until)
+    }
+
+    /// When something is to be done by itself: a session starts, an alarm rings, a group stops.
+    pub fn next_time(&self, now: Nanos) -> Option<Nanos> {
+        let start = self.schedule.peek().map(|next| self.begin.saturating_add(next.at));
+        let times = [start, self.programs.next_time(), self.programs.next_stop(now)];
+        times.into_iter().flatten().min()
     }
 
     /// No session starts any more; those that are open go on.
@@ -133,6 +177,14 @@ impl<S: Stack> Converse<S> {
     pub fn abort_all(&mut self, now: Nanos) {
         self.programs.abort_all();
         self.apply(now);
+    }
+
+    /// Ends what goes on until the stop of its group, where that has come since the last time.
+    fn stop_groups(&mut self, now: Nanos) {
+        let next = self.programs.next_stop(now);
+        if std::mem::replace(&mut self.next_stop, next) != next {
+            self.programs.end_endless(now);
+        }
     }
 
     /// Does what programs want, and what they want then.

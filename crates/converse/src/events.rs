@@ -1,7 +1,5 @@
 //! What a stack tells of sessions, and what follows.
 
-use std::net::SocketAddr;
-
 use wirebeat_meter::session::SessionTime;
 use wirebeat_units::Nanos;
 
@@ -20,7 +18,6 @@ impl Programs for Conversations {
         now: Nanos,
         connection: Connection,
         ProfileId(group): ProfileId,
-        _remote: SocketAddr,
     ) -> Option<SessionKey> {
         let of = self.groups.get(usize::from(group))?;
         let side = of.server?;
@@ -63,6 +60,10 @@ impl Programs for Conversations {
             _ => &[],
         };
         out.payload(&side.script, echo, offset, scratch)
+    }
+
+    fn offer(&mut self, key: SessionKey, most: u64) -> u64 {
+        self.session(key).map_or(0, |session| session.out.offer(most))
     }
 
     fn taken(&mut self, now: Nanos, key: SessionKey, offset: u64) {

@@ -224,14 +224,14 @@ impl Conversations {
                 RequestEvent::Body(_) => {}
                 RequestEvent::End(end) => {
                     side.meter.counts.requests += 1;
-                    let closes = op.closes || http.old || end.after != After::Keep;
+                    let closes = op.closes || end.after != After::Keep;
                     http.closes |= closes;
+                    let with = if http.old { op.old } else { op.current };
                     http.pending.push_back(match (http.head, closes) {
-                        (false, true) if http.old => op.old,
-                        (false, false) => op.response,
-                        (false, true) => op.last,
-                        (true, false) => op.head,
-                        (true, true) => op.head_last,
+                        (false, false) => with.response,
+                        (false, true) => with.last,
+                        (true, false) => with.head,
+                        (true, true) => with.head_last,
                     });
                 }
             }

@@ -3,11 +3,13 @@
 //! A session keeps of each message that is not taken yet where it begins and how long it is, and nothing of its bytes: they are
 //! made again when the stack asks for the same offset again. What is echoed is kept, because nobody else knows it.
 
+use std::collections::VecDeque;
+
 use wirebeat_http::ChunkedBody;
 use wirebeat_traffic::program::script::{Body, CHUNK, LengthLaw, Message, PATTERN_LEN, Script};
 
-/// How many messages of a session may wait to be taken.
-pub(crate) const PIECES: usize = 4;
+/// How many messages of a session may wait to be taken: of one that sends each 10 ms, those of a round trip of 2.5 s.
+pub(crate) const PIECES: usize = 256;
 
 /// The decimal digits of the longest length.
 const LENGTH_DIGITS: usize = 20;
@@ -33,8 +35,7 @@ const ECHO: u16 = u16::MAX;
 /// What a session sends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outgoing {
-    pieces: [Piece; PIECES],
-    count: usize,
+    pieces: VecDeque<Piece>,
     /// Where the next message begins.
     end: u64,
     /// Up to where the stack has taken it.
@@ -70,7 +71,15 @@ fn lengths(message: &Message, n: u64) -> (u64, u64) {
 impl Outgoing {
     /// Whether another message can be added.
     pub(crate) fn has_room(&self) -> bool {
-        self.count < PIECES && self.end < u64::MAX
+        self.pieces.len() < PIECES && self.end < u64::MAX
+    }
+
+    /// Takes the memory of one that is done.
+    pub(crate) fn reuse(&mut self, done: &mut Outgoing) {
+        if self.pieces.capacity() == 0 {
+            self.pieces = std::mem::take(&mut done.pieces);
+            self.pieces.clear();
+        }
     }
 
     /// Whether everything was taken.
@@ -99,9 +108,7 @@ impl Outgoing {
 
     /// Adds `len` bytes that are sent back.
     pub(crate) fn add_echo(&mut self, len: u64) {
-        if let Some(last) = self.count.checked_sub(1).and_then(|last| self.pieces.get_mut(last))
-            && last.message == ECHO
-        {
+        if let Some(last) = self.pieces.back_mut().filter(|last| last.message == ECHO) {
             last.len += len;
             self.end = self.end.saturating_add(len);
             return;
@@ -110,10 +117,9 @@ impl Outgoing {
     }
 
     fn push(&mut self, piece: Piece) {
-        if let Some(place) = self.pieces.get_mut(self.count).filter(|_| piece.len > 0) {
-            *place = piece;
-            self.count += 1;
+        if piece.len > 0 {
             self.end = piece.begin.saturating_add(piece.len);
+            self.pieces.push_back(piece);
         }
     }
 
@@ -123,15 +129,14 @@ impl Outgoing {
             return 0;
         }
         let end = self.given.max(self.taken);
-        let last = self.count.checked_sub(1).and_then(|last| self.pieces.get_mut(last));
-        let len = last.map_or(0, |piece| {
+        let len = self.pieces.back_mut().map_or(0, |piece| {
             piece.len = end.saturating_sub(piece.begin);
             piece.data = piece.len;
             piece.len
         });
         self.end = end;
         if len == 0 {
-            self.count = self.count.saturating_sub(1);
+            self.pieces.pop_back();
         }
         len
     }
@@ -141,27 +146,34 @@ impl Outgoing {
         let more = offset.min(self.end).saturating_sub(self.taken);
         self.taken = self.taken.saturating_add(more);
         let taken = self.taken;
-        let done = self.pieces.iter().take(self.count);
-        let done = done.take_while(|piece| piece.begin.saturating_add(piece.len) <= taken).count();
-        // what is sent back grows: it is not done before something follows it
-        let done = match self.pieces.get(done.wrapping_sub(1)) {
-            Some(piece) if piece.message == ECHO && done == self.count => done - 1,
-            _ => done,
-        };
-        self.pieces.copy_within(done..self.count, 0);
-        self.count -= done;
-        if self.count == 1
-            && let Some(piece) = self.pieces.first_mut().filter(|piece| piece.message == ECHO)
+        while let Some(piece) = self.pieces.front() {
+            // what is sent back grows: it is not done before something follows it
+            let grows = piece.message == ECHO && self.pieces.len() == 1;
+            if grows || piece.begin.saturating_add(piece.len) > taken {
+                break;
+            }
+            self.pieces.pop_front();
+        }
+        if self.pieces.len() == 1
+            && let Some(piece) = self.pieces.front_mut().filter(|piece| piece.message == ECHO)
         {
             let gone = taken.saturating_sub(piece.begin).min(piece.len);
             piece.begin += gone;
             piece.len -= gone;
             piece.data = piece.len;
             if piece.len == 0 {
-                self.count = 0;
+                self.pieces.clear();
             }
         }
         more
+    }
+
+    /// Up to where a stack may take bytes over, at most to `most`. From then on they are sent, also those of data without an end
+    /// that is cut.
+    pub(crate) fn offer(&mut self, most: u64) -> u64 {
+        let end = self.end.min(most);
+        self.given = self.given.max(end);
+        end
     }
 
     /// The bytes from `offset` on that lie together, at most to the end of their message; made in `scratch` where they do not lie
@@ -173,10 +185,9 @@ impl Outgoing {
         offset: u64,
         scratch: &'a mut [u8],
     ) -> &'a [u8] {
-        let pieces = self.pieces.iter().take(self.count);
         let within =
             |piece: &&Piece| (piece.begin..piece.begin.saturating_add(piece.len)).contains(&offset);
-        let Some(piece) = pieces.rev().find(within) else { return &[] };
+        let Some(piece) = self.pieces.iter().rev().find(within) else { return &[] };
         let at = offset - piece.begin;
         let left = piece.len.saturating_sub(at);
         let bytes = match script.messages.get(usize::from(piece.message)) {
@@ -318,7 +329,6 @@ mod tests {
         for n in 0..4 {
             out.add(&script, n, 0);
         }
-        assert!(!out.has_room());
         let whole = all(&mut out, &script, 0, usize::MAX);
         assert_eq!(whole.len() as u64, out.end());
         assert!(whole.starts_with(b"GET /\r\n\r\nLength: 00000000000000070000!"));
@@ -341,12 +351,14 @@ mod tests {
     fn what_is_taken_makes_room() {
         let script = script(vec![message("", Body::Generated(LengthLaw::Fixed(10)))]);
         let mut out = Outgoing::default();
-        (0..4).for_each(|n| assert_eq!(out.add(&script, 0, n), 10));
+        let pieces = PIECES as u64;
+        (0..pieces).for_each(|n| assert_eq!(out.add(&script, 0, n), 10));
+        assert!(!out.has_room());
         assert_eq!(out.take(25), 25);
         assert!(out.has_room());
-        assert_eq!(all(&mut out, &script, 25, usize::MAX).len(), 15);
+        assert_eq!(all(&mut out, &script, 25, usize::MAX).len() as u64, 10 * pieces - 25);
         assert_eq!(out.take(25), 0);
-        assert_eq!(out.take(1000), 15);
+        assert_eq!(out.take(u64::MAX), 10 * pieces - 25);
         assert!(out.is_taken());
     }
 
@@ -364,6 +376,11 @@ mod tests {
         assert!(!out.is_taken());
         out.take(first);
         assert!(out.is_taken());
+        // what was offered to a stack belongs to it
+        let mut offered = Outgoing::default();
+        offered.add(&script, 0, 0);
+        assert_eq!((offered.offer(5_000), offered.cut(), offered.end()), (5_000, 5_000, 5_000));
+        assert_eq!((offered.offer(u64::MAX), offered.offer(10)), (5_000, 10));
         let mut none = Outgoing::default();
         none.add(&script, 0, 0);
         assert_eq!((none.cut(), none.end(), none.is_taken()), (0, 0, true));

@@ -7,7 +7,7 @@
 
 use std::net::SocketAddr;
 
-use wirebeat_units::Nanos;
+use wirebeat_units::{Fault, Nanos};
 
 /// A connection, as the stack numbers it: good until [`Programs::ended`], after which another may have the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,7 +106,6 @@ pub trait Programs {
         now: Nanos,
         connection: Connection,
         profile: ProfileId,
-        remote: SocketAddr,
     ) -> Option<SessionKey>;
 
     /// The stack is opening the connection that a session asked for; its number is good for [`Action::Abort`] from now on.
@@ -123,6 +122,10 @@ pub trait Programs {
         offset: u64,
         scratch: &'a mut [u8],
     ) -> &'a [u8];
+
+    /// Up to which offset of the session's stream there are bytes to send by now, at most `most`. A stack that asks takes them over:
+    /// [`Programs::payload`] gives each of them until it is [taken](Programs::taken), also of data without an end that is cut.
+    fn offer(&mut self, session: SessionKey, most: u64) -> u64;
 
     /// The stack has taken over, or the peer has acknowledged (as the stack can tell), everything before `offset`: it is not
     /// asked for again.
@@ -150,6 +153,21 @@ pub trait Stack {
     /// and tells the programs. Returns the time after the wait.
     fn turn(&mut self, now: Nanos, until: Nanos, programs: &mut dyn Programs) -> Nanos;
 
+    /// How long a turn with something to do takes: a start that is nearer is waited for first.
+    fn longest_turn(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
+    /// Waits until a time that is near, and does nothing else. Returns the time after it.
+    fn spin(&mut self, until: Nanos) -> Nanos {
+        until
+    }
+
     /// How many connections are open.
     fn open(&self) -> usize;
+
+    /// Why it cannot go on, where that is so: its interface is gone, for example.
+    fn broken(&mut self) -> Option<Fault> {
+        None
+    }
 }

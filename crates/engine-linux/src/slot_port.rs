@@ -15,8 +15,8 @@ pub(crate) trait SlotPort {
     /// The slots.
     fn slots(&mut self) -> &mut Slots;
 
-    /// That these frames may be committed.
-    fn check(&self, metas: &[TxMeta]) -> Result<(), PortError> {
+    /// That these frames may be committed, which are the first of those reserved.
+    fn check(&mut self, metas: &[TxMeta]) -> Result<(), PortError> {
         let _ = metas;
         Ok(())
     }

@@ -25,6 +25,8 @@ const LINE: usize = 64;
 pub(crate) struct Slots {
     memory: Memory,
     stride: usize,
+    /// Bytes that are sent before each frame, which begins behind them in its slot.
+    lead: usize,
     frame_max: usize,
     /// Position of the oldest committed frame.
     head: usize,
@@ -69,7 +71,7 @@ impl Front<'_> {
     pub(crate) fn tag(&self, index: usize) -> u32 {
         self.entries[index].tag
     }
-    /// Bytes of one of them.
+    /// Bytes of one of them, and of its lead.
     pub(crate) fn bytes(&self, index: usize) -> usize {
         self.iovecs[index].iov_len
     }
@@ -86,9 +88,14 @@ impl Front<'_> {
 impl Slots {
     /// A ring for frames as planned.
     pub(crate) fn new(plan: &TxPlan) -> io::Result<Self> {
+        Slots::with_lead(plan, 0)
+    }
+
+    /// The same, and `lead` bytes are sent before each frame ([`Slots::lead`]).
+    pub(crate) fn with_lead(plan: &TxPlan, lead: usize) -> io::Result<Self> {
         let frame_max = plan.frame_max.size();
         // an odd number of cache lines spreads the starts of frames over all sets of the cache
-        let stride = (frame_max.div_ceil(LINE) * LINE) | LINE;
+        let stride = ((lead + frame_max).div_ceil(LINE) * LINE) | LINE;
         let memory = Memory::anonymous(SLOTS * stride)?;
         let iovecs = (0..SLOTS)
             .map(|slot| libc::iovec {
@@ -99,6 +106,7 @@ impl Slots {
         Ok(Slots {
             memory,
             stride,
+            lead,
             frame_max,
             head: 0,
             committed: 0,
@@ -112,8 +120,8 @@ impl Slots {
 
     /// Empty slots for frames as planned, with counters from zero. Memory that is large enough is used again.
     pub(crate) fn rearm(&mut self, plan: &TxPlan) -> io::Result<()> {
-        if plan.frame_max.size() > self.stride {
-            *self = Slots::new(plan)?;
+        if self.lead + plan.frame_max.size() > self.stride {
+            *self = Slots::with_lead(plan, self.lead)?;
             return Ok(());
         }
         self.frame_max = plan.frame_max.size();
@@ -136,6 +144,20 @@ impl Slots {
     /// # Panics
     /// When `index` is not below the number of reserved frames.
     pub(crate) fn slot(&mut self, index: usize) -> &mut [u8] {
+        let lead = self.lead;
+        self.whole(index).get_mut(lead..).unwrap_or_default()
+    }
+
+    /// The bytes that are sent before reserved frame `index`.
+    ///
+    /// # Panics
+    /// When `index` is not below the number of reserved frames.
+    pub(crate) fn lead(&mut self, index: usize) -> &mut [u8] {
+        let lead = self.lead;
+        self.whole(index).get_mut(..lead).unwrap_or_default()
+    }
+
+    fn whole(&mut self, index: usize) -> &mut [u8] {
         assert!(index < self.reserved, "frame {index} of {} reserved ones", self.reserved);
         let slot = (self.head + self.committed + index) % SLOTS;
         let base = self.memory.pointer(slot * self.stride, self.stride);
@@ -168,7 +190,7 @@ impl Slots {
         }
         for (index, meta) in metas.iter().enumerate() {
             let slot = (self.head + self.committed + index) % SLOTS;
-            self.iovecs[slot].iov_len = usize::from(meta.len);
+            self.iovecs[slot].iov_len = self.lead + usize::from(meta.len);
             self.entries[slot] = Entry {
                 tag: meta.tag,
                 counted: meta.counted,

@@ -127,18 +127,7 @@ pub fn pair(clock: &VirtualClock, link: Link) -> (LoopbackPort, LoopbackPort) {
     let mode = || "in memory, virtual clock".to_owned();
     let port = |outward: &Arc<Mutex<Direction>>, inward: &Arc<Mutex<Direction>>| LoopbackPort {
         tx: LoopbackTx {
-            caps: TxCaps {
-                engine: "loopback",
-                mode: mode(),
-                frame_max: FRAME_MAX,
-                batch: BATCH,
-                view: View::Frame,
-                holds: false,
-                lead: Nanos::ZERO,
-                repeats: 0,
-                external: None,
-                link: None,
-            },
+            caps: TxCaps::of_frames("loopback", mode(), FRAME_MAX, BATCH),
             clock: clock.clone(),
             outward: Arc::clone(outward),
             slots: Vec::new(),

@@ -25,7 +25,7 @@ use wirebeat_meter::distribution::Recorder;
 use wirebeat_units::{Nanos, fault};
 use wirebeat_wire::codec::Moment;
 
-use crate::port::{DepartureRecord, PortError, TxCaps, TxMeta, TxPlan, TxPort, TxTotals, View};
+use crate::port::{DepartureRecord, PortError, TxCaps, TxMeta, TxPlan, TxPort, TxTotals};
 
 const ENGINE: &str = "pcap";
 /// Frames that can be reserved at once.
@@ -96,16 +96,8 @@ impl<W: Write + Send> PcapTx<W> {
         let frame_max = options.plan.frame_max.size();
         Ok(PcapTx {
             caps: TxCaps {
-                engine: ENGINE,
-                mode: format!("pcapng file {name}"),
-                frame_max,
-                batch: BATCH,
-                view: View::Frame,
                 holds: true,
-                lead: Nanos::ZERO,
-                repeats: 0,
-                external: None,
-                link: None,
+                ..TxCaps::of_frames(ENGINE, format!("pcapng file {name}"), frame_max, BATCH)
             },
             writer,
             name: name.to_owned(),

@@ -48,8 +48,29 @@ pub struct TxCaps {
     /// From so many bytes on, data that lies in memory the port shares need not be copied into its slots
     /// ([`TxMeta::external`]); `None`: it shares none.
     pub external: Option<usize>,
+    /// Whether a frame may hold several segments of TCP ([`TxMeta::segments`]).
+    pub large: bool,
     /// Speed of the link, where it is known.
     pub link: Option<BitRate>,
+}
+
+impl TxCaps {
+    /// Of a port that sends frames when they are handed over, and does nothing besides.
+    pub fn of_frames(engine: &'static str, mode: String, frame_max: usize, batch: usize) -> TxCaps {
+        TxCaps {
+            engine,
+            mode,
+            frame_max,
+            batch,
+            view: View::Frame,
+            holds: false,
+            lead: Nanos::ZERO,
+            repeats: 0,
+            external: None,
+            large: false,
+            link: None,
+        }
+    }
 }
 
 /// What a receiver is; fixed once it is open.
@@ -87,6 +108,22 @@ pub struct TxMeta {
     pub place: Place,
     /// What of the frame is not in the slot.
     pub external: ExternalPayload,
+    /// How it is cut, where it holds several segments of TCP; only of ports that take such ([`TxCaps::large`]).
+    pub segments: Segments,
+}
+
+/// A frame with several segments of TCP, which the kernel or the network card cuts (TSO, GSO). Its TCP checksum is the sum of the
+/// pseudo header so far. Each segment gets the headers of the frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segments {
+    /// Bytes of data of each segment, the last one perhaps fewer; 0: the frame is one segment, and complete.
+    pub len: u16,
+    /// Where the TCP header begins in the frame.
+    pub tcp_at: u16,
+    /// Where the data begins.
+    pub data_at: u16,
+    /// Whether the IP header is one of IPv6.
+    pub is_v6: bool,
 }
 
 /// Part of a frame that the port takes from memory which it shares: the slot has what is before it and what is behind it,

@@ -514,6 +514,7 @@ impl Application for Sockets {
                     Reason::InOrder | Reason::Aborted => None,
                     Reason::Refused => Some(Errno(libc::ECONNREFUSED)),
                     Reason::TimedOut => Some(Errno(libc::ETIMEDOUT)),
+                    Reason::Unreachable => Some(Errno(libc::EHOSTUNREACH)),
                     Reason::Reset if socket.at_end && had_end => Some(Errno(libc::EPIPE)),
                     Reason::Reset => Some(Errno(libc::ECONNRESET)),
                 };

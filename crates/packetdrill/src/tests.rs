@@ -40,6 +40,7 @@ fn packet(flags: u8, seq: u32, ack: u32, len: u16) -> Vec<u8> {
         options,
         payload_len: len,
         tos: 0,
+        ttl: 64,
         identification: 0,
     };
     let mut bytes = vec![0; outgoing.packet_len()];

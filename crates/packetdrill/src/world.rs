@@ -88,7 +88,13 @@ impl World {
     /// A packet arrives.
     pub fn inject(&mut self, packet: &[u8]) {
         self.sockets.now = self.now;
-        self.stack.receive(self.now, packet, Checksum::Verify, &mut self.sockets);
+        match (packet.first().map(|first| first >> 4), packet.get(9), packet.get(6)) {
+            // ICMP of IPv4, ICMPv6.
+            (Some(4), Some(1), _) | (Some(6), _, Some(58)) => {
+                self.stack.receive_icmp(self.now, packet, &mut self.sockets);
+            }
+            _ => self.stack.receive(self.now, packet, Checksum::Verify, &mut self.sockets),
+        }
         self.run();
     }
 

@@ -289,6 +289,7 @@ pub(crate) fn facts(command: &str) -> RunFacts {
         replays: Vec::new(),
         captures: Vec::new(),
         sessions: Vec::new(),
+        stacks: Vec::new(),
     }
 }
 

@@ -16,5 +16,7 @@ pub mod json;
 pub mod model;
 #[cfg(test)]
 mod session_golden;
+#[cfg(test)]
+mod stack_golden;
 pub mod text;
 pub mod time;

@@ -24,6 +24,7 @@ use wirebeat_traffic::scenario::{
 use wirebeat_units::human::{self, counted};
 use wirebeat_units::{Fault, LINE_OVERHEAD, Nanos};
 
+use crate::flows::{self, PreparedFlows};
 use crate::observe::{Silent, Stop};
 use crate::options::Options;
 use crate::receive::ReceiveRequest;
@@ -31,7 +32,6 @@ use crate::remote::{
     AT_ONCE, AskedSending, Grant, PORT, SendingSide, Sent, SentAmount, SentBacklog, SentFlowCounts,
     SentIntervals, SentLook, SentSummary, check_program, check_sources, time_at,
 };
-use crate::session::{self, Prepared};
 
 /// A sender that says nothing for so long is gone, and what is sent for it ends.
 pub(crate) const SILENCE: Nanos = Nanos::from_secs(2);
@@ -347,7 +347,7 @@ impl SendingSide for GrantedSender {
         let (ready, is_ready) = sync_channel(1);
         let (sharing, owner) = (Arc::clone(&shared), self.owner.clone());
         let work = move || {
-            let prepared = session::prepare_bounded(&scenario, options, bounds.clone());
+            let prepared = flows::prepare_bounded(&scenario, options, bounds.clone());
             let prepared = match prepared {
                 Ok(prepared) => prepared,
                 Err(error) => {
@@ -477,7 +477,7 @@ fn scenario(asked: &AskedSending, port: &OwnPort) -> Scenario {
 
 /// Waits until it is started, sends, and says what was sent.
 fn run(
-    prepared: Prepared,
+    prepared: PreparedFlows,
     asked: &AskedSending,
     (started, time): (&Receiver<Nanos>, Nanos),
     (shared, owner): (&Shared, &Stop),

@@ -242,7 +242,7 @@ impl Begun {
     ) -> Report {
         let elapsed = MonotonicClock.now().saturating_sub(self.at);
         let client = totals.first.as_ref().is_some_and(|result| result.role == Role::Client);
-        let end = match (crate::session::stopped(stop), failed) {
+        let end = match (crate::flows::stopped(stop), failed) {
             (Some(stopped), _) => stopped,
             (None, Some(message)) => model::End::Failed { message },
             (None, None) if totals.terminated && client => {
@@ -272,6 +272,7 @@ impl Begun {
                 replays: Vec::new(),
                 captures: Vec::new(),
                 sessions: groups(&totals),
+                stacks: Vec::new(),
             },
             None,
             None,

@@ -4,7 +4,7 @@
 //! link of many cards down for seconds), cards told to stamp, neighbours asked for. What the first run opens to send and to receive
 //! by (sockets, rings, programs) rests until the next one, which compiles its flows and re-arms it: another program or meter,
 //! counters from zero, nothing of what is left from before. Flows that take something else have that opened. A scenario by itself is a lab with one run. What a run does is in
-//! `session/`; here is what outlives it.
+//! `flows/`; here is what outlives it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -21,6 +21,7 @@ use wirebeat_units::Nanos;
 use crate::day_clock::DayClock;
 use crate::engines::{self, Ability, Engine};
 use crate::error::RunError;
+use crate::flows::{self, chosen, overwritten};
 use crate::granted::Bounds;
 use crate::observe::{Observer, Stop};
 use crate::options::{KeySource, Options, Peer};
@@ -28,7 +29,6 @@ use crate::placement::Cpus;
 use crate::ports::{self, ResolvedPort};
 use crate::receivers::Receiver;
 use crate::remote::{Connection, RestingConnection};
-use crate::session::{self, chosen, overwritten};
 use crate::transmit::RestingTx;
 
 /// Ports that stay open from one run to the next.
@@ -134,7 +134,7 @@ impl Lab {
         notices.extend(overwritten(&ports, &engines, &options));
         // neighbours answer only then
         let timeout = scenario.run.link_timeout;
-        notices.extend(session::await_links(&ports, &engines, timeout)?);
+        notices.extend(flows::await_links(&ports, &engines, timeout)?);
         Ok(Lab {
             scenario: scenario.clone(),
             options,
@@ -171,7 +171,7 @@ impl Lab {
         let mut scenario = Scenario { flows, ..self.without_flows() };
         scenario.run.time = time;
         scenario.check().map_err(CompileError::from)?;
-        session::run(self, &scenario, observer, stop)
+        flows::run(self, &scenario, observer, stop)
     }
 
     /// Its scenario without the flows.

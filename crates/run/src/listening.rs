@@ -29,6 +29,7 @@ use crate::cards;
 use crate::engines::Engine;
 use crate::error::RunError;
 use crate::facts;
+use crate::flows;
 use crate::granted::GrantedSender;
 use crate::intervals::Timeline;
 use crate::links;
@@ -40,7 +41,6 @@ use crate::remote::{
     AskedIntervals, ClockIdentity, Count, CpuSpent, Expected, Identity, IntervalBacklog, Limits,
     Listener, Measured, Metering, SendingSide, Served, Service, Timeouts, serve,
 };
-use crate::session;
 use crate::timestamps;
 
 /// How often it is looked whether a stop was asked.
@@ -118,7 +118,7 @@ pub(crate) fn receive(
     };
     let end = match served.last_lost {
         Some(sender) => End::PeerGone { peer: sender.to_string() },
-        None => session::stopped(stop).unwrap_or(End::Completed),
+        None => flows::stopped(stop).unwrap_or(End::Completed),
     };
     let sent = local.granted.as_ref().and_then(granted_finding);
     let machine = served_findings(&served).into_iter().chain(sent).chain(unread).collect();
@@ -144,6 +144,7 @@ pub(crate) fn receive(
         replays: Vec::new(),
         captures: Vec::new(),
         sessions: Vec::new(),
+        stacks: Vec::new(),
     };
     let side = ReceiverSide {
         stations: vec![local.station],

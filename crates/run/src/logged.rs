@@ -86,6 +86,7 @@ fn facts(rebuilt: &Rebuilt) -> RunFacts {
         replays: Vec::new(),
         captures: Vec::new(),
         sessions: Vec::new(),
+        stacks: Vec::new(),
     }
 }
 

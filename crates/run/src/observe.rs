@@ -110,6 +110,11 @@ pub trait Observer {
         let _ = message;
     }
 
+    /// The run begins at this time of the monotonic clock: it is prepared, and what could fail before has succeeded.
+    fn begins(&mut self, start: Nanos) {
+        let _ = start;
+    }
+
     /// The receiver listens at this address from now on: all that could fail before has succeeded.
     fn listening(&mut self, address: SocketAddr) {
         let _ = address;

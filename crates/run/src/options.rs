@@ -59,6 +59,24 @@ impl Default for Options {
 }
 
 impl Options {
+    /// What concerns the sessions of a scenario that has flows too.
+    pub(crate) fn of_sessions(&self) -> Options {
+        Options {
+            command_line: self.command_line.clone(),
+            namespaces: self.namespaces.clone(),
+            interval: self.interval,
+            directory: self.directory.clone(),
+            recordings: self.recordings.clone(),
+            files: self.files.clone(),
+            // by the handle and the socket of the flows
+            control: match self.control {
+                Controlled::No => Controlled::No,
+                Controlled::ByHandle | Controlled::BySocket(_) => Controlled::ByHandle,
+            },
+            ..Options::default()
+        }
+    }
+
     /// Where a file lies that the scenario names.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         match (self.recordings.get(name), &self.directory) {

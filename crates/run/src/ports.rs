@@ -10,8 +10,8 @@ use wirebeat_engine_linux::card::SharedCard;
 use wirebeat_engine_linux::kernel::{Attachment, XdpBuffers, XdpPlace};
 use wirebeat_engine_linux::xdp::needs_several_buffers;
 use wirebeat_netlink::{
-    Channels, Link, LinkError, LinkIndex, Namespace, Netlink, ResolveError, ResolveOptions,
-    RouteKind, XdpFeatures, XdpMode,
+    Channels, Link, LinkError, LinkIndex, LinkLayer, Namespace, Netlink, ResolveError,
+    ResolveOptions, RouteKind, XdpFeatures, XdpMode,
 };
 use wirebeat_traffic::compile::{Destination, Link as Facts, Links, Route, destinations};
 use wirebeat_traffic::scenario::{PortSpec, Scenario, XdpModeChoice};
@@ -199,11 +199,23 @@ pub(crate) fn find(
     known: &BTreeMap<String, Namespace>,
 ) -> Result<Vec<ResolvedPort>, RunError> {
     let mut ports = unlinked(scenario);
+    ports.retain(|port| !has_sessions_alone(scenario, &port.name));
     for port in &mut ports {
         port.namespace = namespace(port.spec.namespace.as_deref(), known)?;
         port.link = link(port, scenario)?;
     }
     Ok(ports)
+}
+
+/// Whether a port is an end of sessions and of no flow: what it needs is found by `sessions/ports.rs`.
+fn has_sessions_alone(scenario: &Scenario, name: &str) -> bool {
+    let ends = |from: Option<&String>, to: Option<&String>| {
+        [from, to].into_iter().flatten().any(|end| end == name)
+    };
+    let mut flows = scenario.flows.values();
+    let mut groups = scenario.sessions.values();
+    groups.any(|group| ends(group.from.as_ref(), group.to.as_ref()))
+        && !flows.any(|flow| ends(Some(&flow.from), flow.to.as_ref()))
 }
 
 /// The ports of `scenario` on this machine, before anything is looked for: in the current namespace, and without a link. Those
@@ -224,7 +236,7 @@ pub(crate) fn unlinked(scenario: &Scenario) -> Vec<ResolvedPort> {
 }
 
 /// The link of a port: the interface that it names, or the one on the way to where it sends.
-fn link(port: &ResolvedPort, scenario: &Scenario) -> Result<Option<Link>, RunError> {
+pub(crate) fn link(port: &ResolvedPort, scenario: &Scenario) -> Result<Option<Link>, RunError> {
     let asked = port.spec.engine.engine();
     if asked.is_some_and(|engine| !engine.has_network()) {
         return Ok(None);
@@ -248,6 +260,21 @@ fn link(port: &ResolvedPort, scenario: &Scenario) -> Result<Option<Link>, RunErr
             "give it one, for example 'interface: eth1'"
         ))),
     }
+}
+
+/// The link on the way from a port to `destination`.
+pub(crate) fn link_towards(port: &ResolvedPort, destination: IpAddr) -> Result<Link, RunError> {
+    let mut netlink = port.netlink()?;
+    let route = netlink.route_to(destination, None).map_err(machine)?;
+    let link = netlink.link_by_index(route.link).map_err(machine)?;
+    if link.layer == LinkLayer::Loopback {
+        return Err(RunError::usage(fault!(
+            "{destination} is an address of this host, and frames of our own TCP leave by an interface";
+            "write an address of another host, or use 'stack: host'"
+        )
+        .at(format!("ports.{}", port.name))));
+    }
+    Ok(link)
 }
 
 /// What the compiler has to know about the links. `known` are the ways that were looked up before, and now.

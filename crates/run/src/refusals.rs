@@ -7,7 +7,7 @@ use wirebeat_engine::drive::LiveTx;
 use wirebeat_engine_linux::kernel::{Accepted, Answers};
 use wirebeat_units::Nanos;
 
-use crate::session::Running;
+use crate::flows::Running;
 use crate::transmit;
 
 /// The time after the first frame was handed over by which a driver has accepted one.

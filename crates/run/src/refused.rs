@@ -11,7 +11,7 @@ use wirebeat_netlink::LinkStats;
 use wirebeat_report::assemble::Attribution;
 
 use crate::engines::Ability;
-use crate::session::Running;
+use crate::flows::Running;
 
 /// What is known of the frames of a tag.
 #[derive(Clone, Copy, Debug)]

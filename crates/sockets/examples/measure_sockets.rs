@@ -102,13 +102,7 @@ impl Little {
 }
 
 impl Programs for Little {
-    fn accepted(
-        &mut self,
-        _: Nanos,
-        connection: Connection,
-        _: ProfileId,
-        _: SocketAddr,
-    ) -> Option<SessionKey> {
+    fn accepted(&mut self, _: Nanos, connection: Connection, _: ProfileId) -> Option<SessionKey> {
         let key = self.key();
         self.connections[key.0 as usize] = Some(connection);
         Some(key)
@@ -137,6 +131,10 @@ impl Programs for Little {
             }
             _ => &[],
         }
+    }
+
+    fn offer(&mut self, _: SessionKey, most: u64) -> u64 {
+        most
     }
 
     fn taken(&mut self, _: Nanos, _: SessionKey, _: u64) {}

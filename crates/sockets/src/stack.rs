@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketFlags, acceptfrom_with, bind, connect, getsockname, listen, sockopt,
+    AddressFamily, SocketFlags, accept_with, bind, connect, getsockname, listen, sockopt,
 };
 use wirebeat_converse::stack::{
     Action, Connection, ConnectionStats, ProfileId, Programs, Reason, SessionKey, Stack,
@@ -27,6 +27,8 @@ use crate::socket::{Buffers, Next, TcpSocket, WATCHED, Worker};
 
 /// Connections that a listener accepts in a turn.
 const ACCEPTS: usize = 64;
+/// How long it takes to open a connection, or to note that one is established and to end it: some system calls.
+const TURN: Nanos = Nanos::from_micros(25);
 /// Connections that work in a turn.
 const WORKED: usize = 128;
 /// Of which so many may work on when the end of the turn has come.
@@ -215,8 +217,8 @@ impl HostStack {
             }
             let Some(listener) = self.listeners.get(index) else { return };
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            let (fd, remote) = match acceptfrom_with(&listener.fd, flags) {
-                Ok((fd, remote)) => (fd, remote.and_then(|remote| remote.try_into().ok())),
+            let fd = match accept_with(&listener.fd, flags) {
+                Ok(fd) => fd,
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR) => continue,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
@@ -231,12 +233,12 @@ impl HostStack {
             let profile = listener.profile;
             let number = self.sockets.next();
             let watched = self.poller.add(&fd, number.into(), WATCHED);
-            let (Some(remote), Ok(())) = (remote, watched) else {
+            if watched.is_err() {
                 self.counters.accepts_failed += 1;
                 let _ = sockopt::set_socket_linger(&fd, Some(std::time::Duration::ZERO));
                 continue;
-            };
-            match programs.accepted(now, Connection(number), profile, remote) {
+            }
+            match programs.accepted(now, Connection(number), profile) {
                 Some(session) => {
                     self.counters.accepted += 1;
                     self.sockets.insert(TcpSocket::accepted(fd, session));
@@ -367,6 +369,20 @@ impl Stack for HostStack {
         // One that waits for its turn anyway does not jump the queue.
         if !socket.queued {
             self.work(number, now, programs);
+        }
+    }
+
+    fn longest_turn(&self) -> Nanos {
+        TURN
+    }
+
+    fn spin(&mut self, until: Nanos) -> Nanos {
+        loop {
+            let now = clock();
+            if now >= until {
+                return now;
+            }
+            std::hint::spin_loop();
         }
     }
 

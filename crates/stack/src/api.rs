@@ -1,5 +1,7 @@
 //! What the embedder gives and gets: the traits that it implements, handles, events, limits.
 
+use wirebeat_units::Nanos;
+
 use crate::segment::Tuple;
 
 /// A session's handle: good until its [`Event::Closed`], after which another session may have it.
@@ -42,6 +44,8 @@ pub enum Reason {
     TimedOut,
     /// The peer sent RST.
     Reset,
+    /// The SYN was not answered but by the network: an ICMP error said that the peer, its protocol or its port is not reached.
+    Unreachable,
     /// The embedder gave it up.
     Aborted,
 }
@@ -60,6 +64,17 @@ pub enum Event {
     PeerClosed,
     /// It has ended. The handle is not valid any more.
     Closed(Reason),
+}
+
+/// What is known of a session at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// The smoothed round trip; `None` when none was measured.
+    pub rtt: Option<Nanos>,
+    /// Bytes of data that the peer acknowledged.
+    pub acked: u64,
+    /// Bytes that were delivered in order.
+    pub received: u64,
 }
 
 /// Data that arrived.
@@ -88,6 +103,18 @@ pub trait Application {
 
     /// Something happened.
     fn event(&mut self, session: Session, event: Event);
+
+    /// Whether `len` bytes that arrived out of order can be handed over with [`Application::received`] now. Where not, they are
+    /// dropped and come again: an embedder that has to keep such bytes has a limit somewhere.
+    fn has_room_out_of_order(&mut self, session: Session, len: usize) -> bool {
+        let _ = (session, len);
+        true
+    }
+
+    /// What a session was like, right before its [`Event::Closed`].
+    fn ending(&mut self, session: Session, totals: &Totals) {
+        let _ = (session, totals);
+    }
 }
 
 /// Where packets go. Each begins with its IP header.
@@ -98,6 +125,22 @@ pub trait Transmit {
 
     /// The packet in the last buffer is complete. A buffer that is not committed is not sent.
     fn commit(&mut self);
+
+    /// Whether packets may hold several segments ([`crate::Profile::gso_segments`]), which [`Transmit::commit_large`] tells how to cut.
+    /// There are buffers of 65,535 bytes then.
+    fn takes_large(&self) -> bool {
+        false
+    }
+
+    /// As [`Transmit::commit`], for a packet that is to be cut into segments before or in the network card, as Linux cuts
+    /// those of a `virtio_net_hdr` with `VIRTIO_NET_HDR_F_NEEDS_CSUM` and a GSO type of TCP: each gets the headers, which have
+    /// `header_len` bytes from that of IP to the end of TCP's options, and `segment_len` bytes of data, the last one perhaps fewer.
+    /// FIN and PSH belong to the last. The checksum of TCP holds the sum of the pseudo header for the packet as it is, not
+    /// complemented. Never called where [`Transmit::takes_large`] is false.
+    fn commit_large(&mut self, segment_len: u16, header_len: u16) {
+        // Who takes none is never given one; nothing is sent, which TCP would repair.
+        let _ = (segment_len, header_len);
+    }
 }
 
 /// How much a stack holds. Memory for all of it is reserved at the start and touched as it is used.

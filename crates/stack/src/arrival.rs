@@ -223,6 +223,9 @@ impl Tcb {
         if self.has(Marks::TIMESTAMPS) {
             self.mss -= crate::options::TIMESTAMPS_LEN;
         }
+        self.rcv_mss = self.mss;
+        // It answers after all.
+        self.clear(Marks::UNREACHABLE);
     }
 
     /// Our SYN is acknowledged: data can flow.

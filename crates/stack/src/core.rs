@@ -12,7 +12,7 @@ use crate::hash::{siphash, spread};
 use crate::options::{Options, Timestamps};
 use crate::profile::Profile;
 use crate::ranges::Ranges;
-use crate::segment::{Flags, Outgoing, Segment, Tuple};
+use crate::segment::{self, Flags, Outgoing, Segment, Tuple};
 use crate::seq::Seq;
 use crate::slab::{NONE, Slab};
 use crate::tcb::{Marks, Tcb};
@@ -279,6 +279,7 @@ impl Core {
             options: Options::default(),
             payload_len: 0,
             tos: 0,
+            ttl: segment::TTL,
             identification: self.identification(),
         };
         self.reply(reset);

@@ -16,6 +16,8 @@ pub struct Segments {
     pub retransmitted_timeout: u64,
     /// Sent again because later data had arrived (fast retransmit and recovery).
     pub retransmitted_fast: u64,
+    /// Sent again in smaller segments because the network said that they were too large (ICMP).
+    pub retransmitted_too_big: u64,
     /// Sent again as a tail loss probe (RFC 8985 §7). A probe with new data counts there.
     pub retransmitted_tail: u64,
     /// SYN without ACK, the first of its session.
@@ -45,7 +47,7 @@ pub struct Arrivals {
     pub malformed: u64,
     /// With a wrong checksum.
     pub bad_checksum: u64,
-    /// Whose checksum was not verified, because the embedder said so.
+    /// Whose checksum was not verified, because the embedder said so or it was not complete.
     pub unverified: u64,
     /// Of no session, and no SYN to a listener.
     pub no_session: u64,
@@ -111,6 +113,8 @@ pub struct Sessions {
     pub reset_opening: u64,
     /// Reset by the peer afterwards.
     pub reset: u64,
+    /// Ended by an ICMP error before they were established.
+    pub unreachable: u64,
     /// Given up by the embedder.
     pub aborted: u64,
     /// Half-open: SYNs of peers that were answered.
@@ -145,8 +149,36 @@ pub struct Recoveries {
     pub spurious: u64,
     /// Reductions because of ECN.
     pub congestion_echoes: u64,
+    /// The MSS was reduced because segments of full size timed out again and again.
+    pub black_holes: u64,
     /// Round trips measured.
     pub rtt_samples: u64,
+}
+
+/// ICMP messages that were handed in, each in one of the places below the first ([`Counters::icmp_balances`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Icmp {
+    /// All.
+    pub packets: u64,
+    /// No error, or none about a TCP segment.
+    pub foreign: u64,
+    /// Cut short before the sequence number of the segment that they quote, or contradicting themselves.
+    pub malformed: u64,
+    /// With a wrong checksum.
+    pub bad_checksum: u64,
+    /// About no session.
+    pub no_session: u64,
+    /// About a number that is not outstanding (RFC 5927 §4.1): forged, or late.
+    pub not_outstanding: u64,
+    /// The packet was too large, and the session sends smaller ones since (RFC 1191, RFC 8201).
+    pub too_big: u64,
+    /// The packet was too large, which was known, or not possible.
+    pub too_big_ignored: u64,
+    /// There is no such port or protocol. That ends a session whose SYN is not answered.
+    pub hard: u64,
+    /// Other reasons why the peer is not reached, such as no route. They end a session whose SYN is not answered with its next
+    /// timeout.
+    pub soft: u64,
 }
 
 /// All counters of a stack.
@@ -162,6 +194,8 @@ pub struct Counters {
     pub sessions: Sessions,
     /// Recovery.
     pub recoveries: Recoveries,
+    /// ICMP errors.
+    pub icmp: Icmp,
     /// Sessions in each state now, by [`State`]; those half-open by a peer's SYN and those in TIME-WAIT included.
     pub in_state: [u32; STATES],
     /// Segments without a session (RST and the like) that found no room in the queue.
@@ -193,9 +227,17 @@ impl Counters {
         let s = &self.segments;
         let retransmitted = s.retransmitted_timeout
             + s.retransmitted_fast
+            + s.retransmitted_too_big
             + s.retransmitted_tail
             + s.retransmitted_syn;
         s.sent == s.new_data + retransmitted + s.syn + s.syn_ack + s.fin + s.rst + s.ack + s.probe
+    }
+
+    /// Whether ICMP messages are the sum of what became of them.
+    pub fn icmp_balances(&self) -> bool {
+        let i = &self.icmp;
+        let refused = i.foreign + i.malformed + i.bad_checksum + i.no_session + i.not_outstanding;
+        i.packets == refused + i.too_big + i.too_big_ignored + i.hard + i.soft
     }
 
     /// Whether sessions opened are those closed for any reason and those open now, and half-open ones likewise.
@@ -207,6 +249,7 @@ impl Counters {
             + s.timed_out
             + s.reset_opening
             + s.reset
+            + s.unreachable
             + s.aborted;
         let half_closed =
             s.half_open_reset + s.half_open_timed_out + s.half_open_dropped + s.accepts;

@@ -146,8 +146,10 @@ impl Tcb {
         let with_fin = Range::new(range.start, range.end.plus(u32::from(fin)));
         let discard = core.profile(self.profile).out_of_order == OutOfOrder::Discard;
         let had_block = self.reassembly != NONE;
+        let refused =
+            discard || !bytes.is_empty() && !cx.app.has_room_out_of_order(cx.session, bytes.len());
         let taken =
-            if discard { None } else { core.ranges_at(&mut self.reassembly) }.and_then(|ranges| {
+            if refused { None } else { core.ranges_at(&mut self.reassembly) }.and_then(|ranges| {
                 let before = ranges.clone();
                 // Behind a FIN there is nothing, and there is one FIN.
                 let last = before.last().filter(|_| before.fin);
@@ -226,7 +228,7 @@ impl Tcb {
     #[inline]
     fn delay_ack(&mut self, core: &Core, len: u32) {
         let profile = core.profile(self.profile);
-        let (delay, mss) = (profile.delayed_ack, u32::from(self.mss));
+        let (delay, mss) = (profile.delayed_ack, u32::from(self.rcv_mss));
         // A card or a kernel may have put several segments together (GRO): each of them counts.
         let segments = if len > mss { SEGMENTS_PER_ACK } else { 1 };
         self.unacked = self.unacked.saturating_add(segments);
@@ -281,7 +283,7 @@ impl Tcb {
     pub(crate) fn announce(&mut self, core: &Core) -> u16 {
         let (edge, buffer) = self.free_edge(core);
         let gain = if edge.is_after(self.rcv_adv) { edge.since(self.rcv_adv) } else { 0 };
-        let step = (buffer / 2).min(self.mss.into());
+        let step = (buffer / 2).min(self.rcv_mss.into());
         if gain >= step.max(1) || core.fault(Fault::SillyWindow) {
             self.rcv_adv = edge;
         }
@@ -306,7 +308,7 @@ impl Tcb {
         let (edge, buffer) = self.free_edge(core);
         let left = self.rcv_adv.since(self.rcv_nxt);
         edge.is_after(self.rcv_adv)
-            && edge.since(self.rcv_adv) >= (buffer / 2).min(self.mss.into())
+            && edge.since(self.rcv_adv) >= (buffer / 2).min(self.rcv_mss.into())
             && edge.since(self.rcv_nxt) / 2 >= left
     }
 }

@@ -31,6 +31,14 @@ pub(crate) enum Fault {
     AckedTooMuch,
     /// Data out of order at the peer is not waited for: what is missing below it stays missing until the timeout.
     NoReorderTimer,
+    /// What the network says was too large is not sent again in smaller pieces at once.
+    NotResent,
+    /// ICMP errors count whatever number they quote.
+    AnyQuote,
+    /// A packet with several segments counts as one.
+    LargeIsOne,
+    /// A packet with several segments ends with a small one, whatever Nagle says.
+    LargeWithRest,
 }
 
 /// A set of faults.
@@ -45,7 +53,7 @@ impl Faults {
 
 #[cfg(test)]
 impl Fault {
-    pub const ALL: [Fault; 13] = [
+    pub const ALL: [Fault; 17] = [
         Fault::NoKarn,
         Fault::WindowOffByOne,
         Fault::LostTimer,
@@ -59,6 +67,10 @@ impl Fault {
         Fault::SillyWindow,
         Fault::AckedTooMuch,
         Fault::NoReorderTimer,
+        Fault::NotResent,
+        Fault::AnyQuote,
+        Fault::LargeIsOne,
+        Fault::LargeWithRest,
     ];
 }
 

@@ -130,6 +130,7 @@ impl HalfOpen {
             options,
             payload_len: 0,
             tos: profile.tos & !ECN_MASK,
+            ttl: profile.ttl,
             identification: core.identification(),
         }
     }
@@ -164,7 +165,7 @@ impl HalfOpen {
         if tcb.has(Marks::TIMESTAMPS) {
             tcb.mss -= TIMESTAMPS_LEN;
         }
-        tcb.set(Marks::PASSIVE);
+        tcb.rcv_mss = tcb.mss;
         if self.sent > 1 {
             tcb.set(Marks::SYN_REPEATED);
         } else {

@@ -10,7 +10,7 @@
 //!
 //! `tcb` is the state of a session, in three cache lines. `arrival` takes a segment in the order of RFC 9293 §3.10.7 and hands
 //! on to `recovery` (acknowledgments, losses) and `data`; `output` decides what is sent next, `timers` what is waited for,
-//! `congestion` how much may be in the network. `stack` has the tables: [`slab`], [`index`], [`addresses`], [`wheel`] and `waits`, [`ranges`],
+//! `congestion` how much may be in the network, `path` what ICMP and silence say of the path. `stack` has the tables: [`slab`], [`index`], [`addresses`], [`wheel`] and `waits`, [`ranges`],
 //! and the small slabs of half-open sessions and those in TIME-WAIT. `simulation` (a test) puts two stacks on a link that loses,
 //! delays, reorders, duplicates, damages and forges, and checks everything after each event.
 //!
@@ -20,18 +20,19 @@
 //! acknowledgments, zero-window and keep-alive probes), 5961 (RST, SYN and ACK validation with a limit on challenge
 //! acknowledgments), 6528, 6298 with Karn's rule, 5681, 6582, 6928, 3042, 7323 (scaling, timestamps, PAWS), 2018 and 6675,
 //! 2883 (D-SACK told, and counted when told), 8985 (tail loss probes, and data out of order waited for by time, see below), 9937,
-//! 9438, 3168, 6191, 1337, 5482 (the limit, not the option).
+//! 9438, 3168, 6191, 1337, 5482 (the limit, not the option), 1191 and 8201 (path MTUs, by ICMP that 5927 lets through; 5461 for other
+//! ICMP errors), 4821 §7.7 on request ([`Profile::black_hole_detection`]).
 //!
 //! # What it does not
 //!
 //! - All of RACK (RFC 8985 §6): there are no times of single segments. What is missing below data that arrived is lost a quarter of a
 //!   round trip after that data's news, or at once in recovery; a D-SACK makes it a quarter more each time. Of retransmissions
 //!   that are lost again only the first missing one is seen before the timeout.
-//! - Path MTU discovery: ICMP is not read, and no size is searched for when large packets vanish. All packets of IPv4 have DF.
+//! - Larger segments once a path has taken less: neither after ten minutes (RFC 1191 §6.3) nor by probes (RFC 4821 §7.3), and the next
+//!   session to the same peer begins anew. All packets of IPv4 have DF.
 //! - Undoing a reduction that turns out spurious (RFC 4015, 5682): a D-SACK only has it wait longer. HyStart++ (RFC 9406).
 //! - Urgent data counts as other data, and the urgent pointer is ignored (RFC 6093 advises against its use).
 //! - SYN cookies: SYNs beyond [`Limits::half_open`] are dropped and counted. Fast open (RFC 7413), AccECN (RFC 9768), MPTCP.
-//! - Segments larger than a packet (GSO).
 //! - After a session has sent nothing for more than 24 days its peer's timestamps are still believed (RFC 7323 §5.5).
 //! - ARP, neighbour discovery and echo, which are the embedder's.
 //!
@@ -49,9 +50,11 @@ mod data;
 mod fault;
 mod half_open;
 pub mod hash;
+mod icmp;
 pub mod index;
 pub mod options;
 mod output;
+mod path;
 mod profile;
 pub mod ranges;
 mod recovery;
@@ -73,9 +76,9 @@ pub mod wheel;
 
 pub use api::{
     Accept, Application, Event, Limits, OpenError, Reason, Received, Session, SessionError,
-    SessionId, Transmit,
+    SessionId, Totals, Transmit,
 };
-pub use counters::{Arrivals, Counters, DataBytes, Recoveries, Segments, Sessions};
+pub use counters::{Arrivals, Counters, DataBytes, Icmp, Recoveries, Segments, Sessions};
 pub use profile::{Congestion, KeepAlive, OutOfOrder, Profile, Reading};
 pub use segment::{Checksum, Tuple};
 pub use stack::{Info, Open, Phase, Stack};

@@ -7,14 +7,16 @@ use crate::fault::Fault;
 use crate::options::{OPTIONS_MAX, Options};
 use crate::profile::{Congestion, Profile};
 use crate::ranges::Range;
-use crate::segment::{ECN_ECT0, ECN_MASK, Flags, Outgoing, Tuple};
+use crate::segment::{ECN_ECT0, ECN_MASK, Flags, Outgoing, Summed, Tuple};
 use crate::seq::Seq;
 use crate::slab::NONE;
 use crate::tcb::{Marks, State, Tcb, Timer};
 use crate::tick::{Tick, ticks};
 
-/// Segments that a session sends before it is the turn of the next one.
-const BURST: usize = 16;
+/// Segments that a session sends before it is the turn of the next one; more only where they are in one packet.
+const BURST: u32 = 16;
+/// The most data of a packet: 65,535 bytes (RFC 791 §3.1, RFC 8200 §3) without the longest headers, those of IPv6 and 40 of options.
+const LARGE_MAX: u32 = 65_535 - 40 - 20 - 40;
 
 /// How a session's turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,13 +84,20 @@ impl Tcb {
             turn = Turn::Done;
         } else {
             self.after_idle(core, cx);
-            let mut together = 0;
-            for _ in 0..BURST {
+            let (mut together, mut left) = (0, BURST);
+            let largest = self.largest(core, out);
+            while left > 0 {
                 let Some(mut next) = self.next(core) else {
                     turn = Turn::Done;
                     break;
                 };
-                together += u32::from(self.mss);
+                if largest > self.mss.into() {
+                    self.enlarge(core, &mut next, largest);
+                }
+                let data = next.range.len() - u32::from(next.fin);
+                let segments = data.div_ceil(u32::from(self.mss).max(1)).max(1);
+                left = left.saturating_sub(segments);
+                together += segments * u32::from(self.mss);
                 let half = together > self.cwnd / 2 - (self.cwnd / 2).min(u32::from(self.mss));
                 if half || self.ends_burst(core, &next) {
                     next.push = together > self.mss.into() && next.cause == Cause::NewData;
@@ -212,6 +221,45 @@ impl Tcb {
         })
     }
 
+    /// The most bytes of data that may go into one packet now.
+    fn largest<T: Transmit>(&self, core: &Core, out: &T) -> u32 {
+        let mss = u32::from(self.mss);
+        let segments = core.profile(self.profile).gso_segments;
+        // A packet tells once that the window was reduced (RFC 3168 §6.1.2), not with each of its segments.
+        if segments < 2
+            || self.has(Marks(Marks::REDUCED.0 | Marks::SEND_TAIL.0))
+            || !out.takes_large()
+        {
+            return mss;
+        }
+        (mss * u32::from(segments)).min(LARGE_MAX)
+    }
+
+    /// Has a full segment of new data take along those that could follow it, `largest` bytes at most.
+    fn enlarge(&mut self, core: &Core, next: &mut Next, largest: u32) {
+        let mss = u32::from(self.mss);
+        if next.cause != Cause::NewData || next.fin || next.range.len() != mss {
+            return;
+        }
+        let edge = self.snd_una.plus(self.snd_wnd);
+        let start = next.range.start;
+        let unsent = self.unsent();
+        let by_congestion = self.cwnd.saturating_sub(self.pipe(core));
+        let room = edge.since(start);
+        let mut len = unsent.min(largest).min(room).min(by_congestion);
+        // What does not fill a segment goes by the rules for small ones, by itself. Without them, at the end of the data, it goes along.
+        let rest = len % mss;
+        let is_end = len == unsent && (self.owes_fin() || !core.profile(self.profile).nagle);
+        if !is_end && !core.fault(Fault::LargeWithRest) {
+            len -= rest;
+        }
+        if len > mss {
+            let fin = self.owes_fin() && len == unsent && room > len;
+            next.range = Range::new(start, start.plus(len + u32::from(fin)));
+            next.fin = fin;
+        }
+    }
+
     /// Whether no full segment of new data may follow `next` now. What would be asked anew for each segment is asked roughly: it
     /// decides about a flag that is free to the sender (RFC 9293 §3.9.1.2).
     fn ends_burst(&self, core: &Core, next: &Next) -> bool {
@@ -289,12 +337,18 @@ impl Tcb {
         if core.fault(Fault::WrongOffset) && matches!(cause, Cause::Lost | Cause::Tail) {
             offset += 1;
         }
+        let is_large = payload_len > self.mss;
+        let summed = if is_large { Summed::PseudoHeader } else { Summed::All };
         let Some(buffer) = out.buffer(outgoing.packet_len()) else { return false };
         let (session, app) = (cx.session, &mut *cx.app);
-        if !outgoing.write(buffer, |into| app.payload(session, offset, into)) {
+        if !outgoing.write_summed(buffer, summed, |into| app.payload(session, offset, into)) {
             return false;
         }
-        out.commit();
+        if is_large {
+            out.commit_large(self.mss, outgoing.header_len() as u16);
+        } else {
+            out.commit();
+        }
         self.sent(core, cx, &profile, next, payload_len);
         true
     }
@@ -309,16 +363,24 @@ impl Tcb {
         payload_len: u16,
     ) {
         let Next { cause, range, fin, .. } = next;
-        let (segments, bytes) = (&mut core.counters.segments, u64::from(payload_len));
-        segments.sent += 1;
+        let bytes = u64::from(payload_len);
+        // Those that it is cut into.
+        let mut count = u64::from(payload_len.div_ceil(self.mss.max(1)).max(1));
+        if core.fault(Fault::LargeIsOne) {
+            count = 1;
+        }
+        let segments = &mut core.counters.segments;
+        segments.sent += count;
         if cause == Cause::Lost {
-            let by_timeout = self.has(Marks::LOSS);
-            segments.retransmitted_timeout += u64::from(by_timeout);
-            segments.retransmitted_fast += u64::from(!by_timeout);
+            *match () {
+                () if self.resizes() => &mut segments.retransmitted_too_big,
+                () if self.has(Marks::LOSS) => &mut segments.retransmitted_timeout,
+                () => &mut segments.retransmitted_fast,
+            } += 1;
             core.counters.bytes.retransmitted += bytes;
             self.high_rxt = self.high_rxt.max(range.end);
             if range.start == self.snd_una && self.has(Marks::RECOVERY) {
-                self.tail.start = self.snd_nxt;
+                self.tail = self.snd_nxt;
             }
             self.clear(Marks(Marks::FORCE.0 | Marks::AGAIN.0));
             if !core.fault(Fault::NoKarn) {
@@ -331,7 +393,7 @@ impl Tcb {
                 self.clear(Marks::TIMING);
             }
         } else {
-            segments.new_data += u64::from(cause == Cause::NewData);
+            segments.new_data += if cause == Cause::NewData { count } else { 0 };
             segments.fin += u64::from(cause == Cause::Fin);
             core.counters.bytes.sent += bytes;
             self.snd_nxt = range.end;
@@ -344,7 +406,13 @@ impl Tcb {
             // What is sent anew while something is lost says nothing of the path without trouble.
             if !self.has(Marks::TIMING) && !self.has(Marks::LOSS) {
                 self.set(Marks::TIMING);
-                (self.rtt_start, self.rtt_seq) = (cx.micros(), range.end);
+                // Of several the first: the peer does not wait for the last one.
+                let end = if payload_len > self.mss {
+                    range.start.plus(self.mss.into())
+                } else {
+                    range.end
+                };
+                (self.rtt_start, self.rtt_seq) = (cx.micros(), end);
             }
         }
         if self.has(Marks::RECOVERY) && profile.congestion != Congestion::None {
@@ -356,7 +424,7 @@ impl Tcb {
             if cause == Cause::Tail {
                 self.set(Marks::TAIL_REPEATS);
             }
-            self.tail = range;
+            (self.tail, self.tail_len) = (range.start, range.len() as u16);
         }
         if self.timer != Timer::Retransmit || self.has(Marks::TAIL) {
             if self.timer == Timer::KeepAlive {
@@ -446,6 +514,7 @@ impl Tcb {
             options,
             payload_len: 0,
             tos: profile.tos & !ECN_MASK,
+            ttl: profile.ttl,
             identification: core.identification(),
         };
         let Some(buffer) = out.buffer(outgoing.packet_len()) else { return false };
@@ -511,6 +580,7 @@ impl Tcb {
             options,
             payload_len: 0,
             tos: core.profile(self.profile).tos & !ECN_MASK,
+            ttl: core.profile(self.profile).ttl,
             identification: core.identification(),
         }
     }

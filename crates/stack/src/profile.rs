@@ -86,6 +86,9 @@ pub struct Profile {
     pub idle_restart: bool,
     /// Congestion control.
     pub congestion: Congestion,
+    /// How many segments of new data a packet may hold at most, for the kernel or the card to cut (GSO, TSO); with 0 and 1 each is a packet
+    /// of its own. Only where [`crate::Transmit::takes_large`], and no more than 65,535 bytes with headers.
+    pub gso_segments: u8,
     /// Whether small segments wait for an acknowledgment (RFC 9293 §3.7.4).
     pub nagle: bool,
     /// How long an acknowledgment waits for company; zero: not at all. RFC 9293 §3.8.6.3 has 500 ms at most.
@@ -109,6 +112,10 @@ pub struct Profile {
     /// How long data, a FIN or a closed window may wait for the peer, in place of `data_retries`; zero: no such limit (RFC 9293
     /// §3.9.1.6, RFC 5482).
     pub user_timeout: Nanos,
+    /// Whether segments become smaller when large ones time out twice in a row, or five times where the path took them before (RFC 4821 §7.7): a path may drop large
+    /// packets and not say so. An outage looks the same, and no larger size is tried afterwards, so that it is off here and in Linux
+    /// (`tcp_mtu_probing`). What the network says by ICMP counts in any case.
+    pub black_hole_detection: bool,
     /// Probes of idle sessions.
     pub keep_alive: Option<KeepAlive>,
     /// How long a session stays in TIME-WAIT; zero: it is skipped. RFC 9293 §3.4.2 has 4 minutes, Linux 60 s.
@@ -121,6 +128,8 @@ pub struct Profile {
     pub out_of_order: OutOfOrder,
     /// The ToS byte or traffic class of packets; the two bits of ECN are the stack's.
     pub tos: u8,
+    /// Time to live, or hop limit.
+    pub ttl: u8,
 }
 
 impl Default for Profile {
@@ -139,6 +148,7 @@ impl Default for Profile {
             slow_start_step: 1,
             idle_restart: true,
             congestion: Congestion::Cubic,
+            gso_segments: 0,
             nagle: true,
             delayed_ack: Nanos::from_millis(40),
             quick_acks: 0,
@@ -149,12 +159,14 @@ impl Default for Profile {
             syn_retries: 6,
             data_retries: 15,
             user_timeout: Nanos::ZERO,
+            black_hole_detection: false,
             keep_alive: None,
             time_wait: Nanos::from_secs(60),
             fin_wait_2: Nanos::from_secs(60),
             reading: Reading::Automatic,
             out_of_order: OutOfOrder::Deliver,
             tos: 0,
+            ttl: segment::TTL,
         }
     }
 }

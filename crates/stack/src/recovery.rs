@@ -149,6 +149,9 @@ impl Tcb {
         self.acked += u64::from(data);
         core.counters.bytes.acked += u64::from(data);
         self.retries = 0;
+        if data >= self.mss.into() {
+            self.set(Marks::PROVEN);
+        }
         if self.has(Marks::TIMING) && !segment.ack.is_before(self.rtt_seq) {
             self.clear(Marks::TIMING);
             core.counters.recoveries.rtt_samples += 1;
@@ -222,19 +225,20 @@ impl Tcb {
 
     /// What an acknowledgment tells of a tail loss probe (RFC 8985 §7.4).
     fn tail_news(&mut self, core: &mut Core, duplicate: bool) {
-        let last = self.tail.end.minus(1);
+        let end = self.tail.plus(self.tail_len.into());
+        let last = end.minus(1);
         let arrived =
             core.ranges.get(self.scoreboard).is_some_and(|ranges| ranges.holding(last).is_some());
         if arrived {
             // The probe arrived and what was sent two round trips before it did not: it is lost. That is RACK's rule for the one
             // segment whose time is known.
             self.clear(Marks::TAIL_SENT);
-            self.lost_edge = self.lost_edge.max(self.tail.start).min(self.snd_nxt);
-        } else if !self.snd_una.is_before(self.tail.end) {
+            self.lost_edge = self.lost_edge.max(self.tail).min(self.snd_nxt);
+        } else if !self.snd_una.is_before(end) {
             if !self.has(Marks::TAIL_REPEATS) || duplicate {
                 // New data, or both copies arrived.
                 self.clear(Marks::TAIL_SENT);
-            } else if self.snd_una.is_after(self.tail.end) {
+            } else if self.snd_una.is_after(end) {
                 // No second copy was told of: the probe has repaired a loss, which is congestion all the same.
                 self.clear(Marks::TAIL_SENT);
                 let profile = *core.profile(self.profile);
@@ -365,7 +369,7 @@ impl Tcb {
         self.forget_tail();
         self.clear(Marks::ECN_RECOVERY);
         self.recover = self.snd_nxt;
-        self.tail.start = self.snd_nxt;
+        self.tail = self.snd_nxt;
     }
 
     /// The peer tells of congestion: once a round trip that is like a loss, but nothing is sent again (RFC 3168 §6.1.2).
@@ -391,21 +395,21 @@ impl Tcb {
             return;
         }
         if news.acked > 0 {
-            self.tail.start = self.snd_nxt;
+            self.tail = self.snd_nxt;
             self.clear(Marks::AGAIN);
         } else if self.high_rxt.is_after(self.snd_una)
             && let Some(ranges) = core.ranges.get(self.scoreboard)
         {
-            let later = ranges.count_in(Range::new(self.tail.start, self.snd_nxt));
+            let later = ranges.count_in(Range::new(self.tail, self.snd_nxt));
             if later > u32::from(DUPLICATES - 1) * u32::from(self.mss) {
-                self.tail.start = self.snd_nxt;
+                self.tail = self.snd_nxt;
                 self.set(Marks::AGAIN);
             }
         }
     }
 
     /// Recovery has begun: a probe before it decides nothing any more.
-    fn forget_tail(&mut self) {
+    pub(crate) fn forget_tail(&mut self) {
         self.clear(Marks(Marks::TAIL.0 | Marks::SEND_TAIL.0 | Marks::TAIL_SENT.0 | Marks::AGAIN.0));
     }
 

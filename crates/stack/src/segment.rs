@@ -15,8 +15,8 @@ use crate::seq::Seq;
 
 /// Bytes of a header without options (RFC 9293 §3.1).
 pub const LEN: usize = 20;
-/// Hop limit and time to live of what is sent (RFC 1700's default).
-const TTL: u8 = 64;
+/// Hop limit and time to live, where nothing else is asked for (RFC 1700's default).
+pub const TTL: u8 = 64;
 
 /// Control bits and the two of ECN (RFC 9293 §3.1, RFC 3168 §6.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,6 +117,8 @@ pub struct Segment<'a> {
     pub options: Options,
     /// Data.
     pub payload: &'a [u8],
+    /// Whether its checksum was verified.
+    pub verified: bool,
 }
 
 /// Whether the checksum of a packet is to be verified.
@@ -124,6 +126,9 @@ pub struct Segment<'a> {
 pub enum Checksum {
     /// It is there: a packet with a wrong one is refused.
     Verify,
+    /// As [`Checksum::Verify`], unless it is the sum of the pseudo-header alone, as a kernel leaves it to its card: a virtual
+    /// link has none, and its packets arrive like that.
+    VerifyOrPartial,
     /// It is not there yet, as in what a local kernel sends over a virtual link, or was verified by the card.
     Skip,
 }
@@ -153,9 +158,16 @@ impl<'a> Segment<'a> {
         }
         let (header, behind) = ip.content.split_first_chunk::<LEN>().ok_or(Refused::Malformed)?;
         let (source, destination) = (ip.source(), ip.destination());
-        if checksum == Checksum::Verify {
+        let mut verified = false;
+        if checksum != Checksum::Skip {
             let pseudo = Sum::pseudo(source, destination, Protocol::TCP, ip.content.len() as u32);
-            if pseudo.ok_or(Refused::Malformed)?.add_bytes(ip.content).checksum() != 0 {
+            let pseudo = pseudo.ok_or(Refused::Malformed)?;
+            let [c0, c1] = [header[16], header[17]];
+            // what Linux leaves there for CHECKSUM_PARTIAL (include/linux/skbuff.h): the sum of the pseudo-header, not inverted
+            let is_partial = checksum == Checksum::VerifyOrPartial
+                && u16::from_be_bytes([c0, c1]) == pseudo.folded();
+            verified = !is_partial;
+            if verified && pseudo.add_bytes(ip.content).checksum() != 0 {
                 return Err(Refused::Checksum);
             }
         }
@@ -177,6 +189,7 @@ impl<'a> Segment<'a> {
             ecn: ip.tos() & ECN_MASK,
             options: if options.is_empty() { Options::default() } else { Options::read(options) },
             payload,
+            verified,
         })
     }
 
@@ -192,6 +205,15 @@ impl<'a> Segment<'a> {
     pub fn end(&self) -> Seq {
         self.seq.plus(self.seq_len())
     }
+}
+
+/// What the checksum of a segment that is written covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Summed {
+    /// All: it is complete.
+    All,
+    /// The pseudo header, for the packet as long as it is, and not complemented: a kernel or a card sums the rest.
+    PseudoHeader,
 }
 
 /// A segment to be written.
@@ -213,6 +235,8 @@ pub struct Outgoing {
     pub payload_len: u16,
     /// The ToS byte, or traffic class, with the bits of ECN.
     pub tos: u8,
+    /// Time to live, or hop limit.
+    pub ttl: u8,
     /// The identification of an IPv4 packet. It may not be fragmented, so any number will do (RFC 6864 §4.1).
     pub identification: u16,
 }
@@ -225,10 +249,27 @@ impl Outgoing {
         ip + LEN + self.options.len() + usize::from(self.payload_len)
     }
 
+    /// Bytes of all headers, from that of IP to the end of TCP's options.
+    #[inline]
+    pub fn header_len(&self) -> usize {
+        self.packet_len() - usize::from(self.payload_len)
+    }
+
     /// Writes the packet into `into`, which has [`Outgoing::packet_len`] bytes; `payload` writes the data. `false`, and a packet
     /// that may not be sent, where `into` is shorter or the addresses are of two versions.
     #[inline]
     pub fn write(&self, into: &mut [u8], payload: impl FnOnce(&mut [u8])) -> bool {
+        self.write_summed(into, Summed::All, payload)
+    }
+
+    /// As [`Outgoing::write`], with as much of the checksum as `summed` says.
+    #[inline]
+    pub fn write_summed(
+        &self,
+        into: &mut [u8],
+        summed: Summed,
+        payload: impl FnOnce(&mut [u8]),
+    ) -> bool {
         let content_len = LEN + self.options.len() + usize::from(self.payload_len);
         let content = match (self.tuple.local, self.tuple.remote) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
@@ -248,7 +289,7 @@ impl Outgoing {
                     i1,
                     0x40,
                     0,
-                    TTL,
+                    self.ttl,
                     Protocol::TCP.0,
                     0,
                     0,
@@ -262,7 +303,7 @@ impl Outgoing {
                     h,
                 ];
                 // The words of the header as numbers: next to nothing to sum.
-                let fixed = 0x4000 + (u64::from(TTL) << 8 | u64::from(Protocol::TCP.0));
+                let fixed = 0x4000 + (u64::from(self.ttl) << 8 | u64::from(Protocol::TCP.0));
                 let own = (0x4500 | u64::from(self.tos)) + (ipv4::LEN + content_len) as u64;
                 let ends = u64::from(source.to_bits()) + u64::from(destination.to_bits());
                 let sum = fold(fixed + own + u64::from(self.identification) + ends);
@@ -284,7 +325,7 @@ impl Outgoing {
                     l0,
                     l1,
                     Protocol::TCP.0,
-                    TTL,
+                    self.ttl,
                 ]);
                 let (from, to) = addresses.split_at_mut(16);
                 from.copy_from_slice(&source.octets());
@@ -331,7 +372,11 @@ impl Outgoing {
         let pseudo =
             Sum::pseudo(self.tuple.local, self.tuple.remote, Protocol::TCP, content_len as u32);
         let Some(sum) = pseudo else { return false };
-        let [c0, c1] = sum.add_bytes(content).checksum().to_be_bytes();
+        let [c0, c1] = match summed {
+            Summed::All => sum.add_bytes(content).checksum(),
+            Summed::PseudoHeader => sum.folded(),
+        }
+        .to_be_bytes();
         if let Some(field) = content.get_mut(16..18) {
             field.copy_from_slice(&[c0, c1]);
         }
@@ -364,6 +409,7 @@ mod tests {
             options,
             payload_len: payload.len() as u16,
             tos: 0xb9,
+            ttl: 64,
             identification: 7,
         };
         let mut bytes = vec![0xee; outgoing.packet_len()];
@@ -398,6 +444,7 @@ mod tests {
             options: Options::default(),
             payload_len: 0,
             tos: 0,
+            ttl: TTL,
             identification: 0,
         };
         for len in 0..40 {
@@ -427,8 +474,26 @@ mod tests {
                 ecn: 1,
                 options,
                 payload: &payload,
+                verified: true,
             };
             prop_assert_eq!(segment, Ok(expected));
+            prop_assert_eq!(Segment::read(&bytes, Checksum::VerifyOrPartial), Ok(expected));
+        }
+
+        #[test]
+        fn a_checksum_that_is_left_to_a_card_is_not_wrong(six: bool, payload in prop::collection::vec(any::<u8>(), 0..100)) {
+            let mut bytes = packet(six, Options::default(), &payload);
+            let ip = if six { ipv6::LEN } else { ipv4::LEN };
+            let len = (bytes.len() - ip) as u32;
+            let ends = tuple(six);
+            let pseudo = Sum::pseudo(ends.local, ends.remote, Protocol::TCP, len).unwrap();
+            let partial = !pseudo.checksum();
+            bytes[ip + 16..ip + 18].copy_from_slice(&partial.to_be_bytes());
+            let segment = Segment::read(&bytes, Checksum::VerifyOrPartial).unwrap();
+            prop_assert_eq!((segment.verified, segment.payload), (false, &payload[..]));
+            prop_assert_eq!(Segment::read(&bytes, Checksum::Verify), Err(Refused::Checksum));
+            bytes[ip + 16] ^= 1;
+            prop_assert_eq!(Segment::read(&bytes, Checksum::VerifyOrPartial), Err(Refused::Checksum));
         }
 
         /// One bit that is wrong in the TCP part is found, and damage anywhere makes no trouble.

@@ -3,7 +3,9 @@
 //! The first line has all that a segment in order touches, the second times and what is being recovered, the third what is
 //! seldom needed. Names are those of RFC 9293 §3.3.1 where it has them.
 
-use crate::ranges::Range;
+use wirebeat_units::Nanos;
+
+use crate::api::Totals;
 use crate::seq::Seq;
 use crate::slab::{NONE, Slot};
 use crate::tick::Tick;
@@ -82,8 +84,13 @@ impl Marks {
     pub const REDUCED: Marks = Marks(1 << 18);
     /// The window was reduced because of ECN in this round trip; until `recover`.
     pub const ECN_RECOVERY: Marks = Marks(1 << 19);
-    /// The session was opened by the peer.
-    pub const PASSIVE: Marks = Marks(1 << 20);
+    /// While the SYN is not answered: the network said that the peer is not reached now.
+    pub const UNREACHABLE: Marks = Marks(1 << 20);
+    /// The same bit, once the session is established: the peer has acknowledged as much at once as a segment holds, so that the path
+    /// seems to take such segments.
+    pub const PROVEN: Marks = Marks::UNREACHABLE;
+    /// Both: what was too large for the path is sent again, until `recover`. Neither goes with the other otherwise.
+    pub const RESIZING: Marks = Marks(Marks::LOSS.0 | Marks::ECN_RECOVERY.0);
     /// The timer is for a tail loss probe (RFC 8985 §7).
     pub const TAIL: Marks = Marks(1 << 22);
     /// A tail loss probe is to be sent.
@@ -123,7 +130,7 @@ pub enum Timer {
 }
 
 /// The state of a session.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Tcb {
     // The first line.
@@ -196,8 +203,12 @@ pub struct Tcb {
     pub(crate) phase: Phase,
     /// The window before the last reduction, in bytes (RFC 9438 §4.1).
     pub(crate) cubic_max: u32,
-    /// The numbers of the last tail loss probe; in recovery, `start` is where `snd_nxt` was when what is missing first was sent again.
-    pub(crate) tail: Range,
+    /// Where the last tail loss probe begins; in recovery, where `snd_nxt` was when what is missing first was sent again.
+    pub(crate) tail: Seq,
+    /// Sequence numbers of the last tail loss probe.
+    pub(crate) tail_len: u16,
+    /// As `mss`, before the path turned out to take less: what the peer's segments are measured by.
+    pub(crate) rcv_mss: u16,
     pub(crate) timer: Timer,
     pub(crate) backoff: u8,
     pub(crate) retries: u8,
@@ -283,7 +294,9 @@ impl Tcb {
         timer: Timer::Idle,
         backoff: 0,
         retries: 0,
-        tail: Range::new(Seq(0), Seq(0)),
+        tail: Seq(0),
+        tail_len: 0,
+        rcv_mss: 0,
         unacked: 0,
     };
 
@@ -333,6 +346,15 @@ impl Tcb {
     #[inline]
     pub(crate) fn offset_of(&self, seq: Seq) -> u64 {
         self.acked + u64::from(seq.since(self.snd_una))
+    }
+
+    /// What is told of it at its end.
+    pub(crate) fn totals(&self) -> Totals {
+        Totals {
+            rtt: (self.srtt > 0).then(|| Nanos::from_micros(self.smoothed_rtt().into())),
+            acked: self.acked,
+            received: self.received,
+        }
     }
 
     /// Whether a FIN is still to be sent.

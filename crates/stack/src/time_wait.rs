@@ -124,6 +124,7 @@ impl TimeWait {
             options: core.timestamps(self.marks & TIMESTAMPS != 0, self.ts_recent, now),
             payload_len: 0,
             tos: core.profile(self.profile).tos & !crate::segment::ECN_MASK,
+            ttl: core.profile(self.profile).ttl,
             identification: core.identification(),
         }
     }

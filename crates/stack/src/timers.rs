@@ -4,7 +4,6 @@ use crate::api::{Application, Reason};
 use crate::core::{Context, Core, Fate};
 use crate::fault::Fault;
 use crate::profile::Profile;
-use crate::rtt::GRANULARITY;
 use crate::slab::NONE;
 use crate::tcb::{Marks, State, Tcb, Timer};
 use crate::tick::{Tick, ticks};
@@ -12,6 +11,9 @@ use wirebeat_units::Nanos;
 
 /// How long a peer's acknowledgment may be delayed at worst (RFC 8985 §7.2 takes 200 ms).
 const DELAYED_ACK_MAX: Nanos = Nanos::from_millis(200);
+/// What a tail loss probe waits longer than two round trips: peers answer when they get a CPU, and on a fast network that takes
+/// longer than the network does. Linux has two ticks of its clock (`TCP_TIMEOUT_MIN`), which are 2 ms at 1000 Hz.
+const TAIL_MARGIN: Nanos = Nanos::from_millis(2);
 
 impl Tcb {
     /// What the main timer has to be for now.
@@ -105,7 +107,7 @@ impl Tcb {
             let delay =
                 if self.outstanding() <= self.mss.into() { DELAYED_ACK_MAX } else { Nanos::ZERO };
             let twice =
-                Nanos::from_micros(u64::from(self.smoothed_rtt()) * 2 + 2 * u64::from(GRANULARITY));
+                Nanos::from_micros(u64::from(self.smoothed_rtt()) * 2).saturating_add(TAIL_MARGIN);
             // No later than the timeout, whose place it takes then (RFC 8985 §7.2): the window is not reset before the probe was
             // tried.
             self.set(Marks::TAIL);
@@ -208,8 +210,14 @@ impl Tcb {
             return Fate::Close(Reason::TimedOut);
         }
         if opening {
+            if self.take(Marks::UNREACHABLE) {
+                // RFC 5461 §4.2: nobody has answered in the meantime either, and who waits is told why within a timeout or two. RFC
+                // 1122 §4.2.3.9 would go on to the last retry, for a minute or more; Linux ends such a session at once.
+                return Fate::Close(Reason::Unreachable);
+            }
             self.set(Marks::SEND_SYN);
         } else {
+            self.suspect_black_hole(core);
             self.retransmission_timeout(core);
             if !core.fault(Fault::NoKarn) {
                 self.clear(Marks::TIMING);

@@ -1,7 +1,8 @@
 //! Namespaces and virtual cables for tests, the benchmark and the demo.
 //!
 //! [`Testbed::pair`] lays a veth cable between two network namespaces; [`Testbed::router`] and
-//! [`Testbed::bridge`] put a device under test in between, and a [`Tunnel`] has no Ethernet. The namespaces have no names and no
+//! [`Testbed::bridge`] put a device under test in between, a [`Tunnel`] has no Ethernet, and
+//! an [`ImpairedCable`] loses and delays frames. The namespaces have no names and no
 //! files: they are held by file descriptors of this process alone, so that the kernel removes them,
 //! cables and all, however the process ends. Where the environment names two real cards
 //! (`WIREBEAT_TEST_CARDS`), a pair is of these. [`Program`] runs other programs inside a namespace,
@@ -10,6 +11,7 @@
 
 mod card_clock;
 mod cards;
+mod impaired;
 mod namespaces;
 mod options;
 mod process;
@@ -21,6 +23,7 @@ pub mod userns;
 
 pub use card_clock::{Unlatched, disturb_card_clock};
 pub use cards::{has_cards, is_emulated, monitor};
+pub use impaired::{Carried, ImpairedCable, Impairment};
 pub use options::{Addressing, Neighbours, Offload, Offloads, Options};
 pub use process::{Output, Process, ProcessError, Program};
 pub use require::{Capability, Skip, report_skip, require};

@@ -324,7 +324,12 @@ impl Process {
         }
     }
 
-    /// Its number.
+    /// What it wrote to its standard output up to now, up to the limit; bytes that are not UTF-8 replaced.
+    pub fn printed(&self) -> String {
+        String::from_utf8_lossy(&self.shared.lock().stdout).into_owned()
+    }
+
+    /// Its number, which is that of its process group too.
     pub fn id(&self) -> u32 {
         self.group.as_raw_nonzero().get().unsigned_abs()
     }

@@ -343,11 +343,12 @@ pub(crate) fn configure(
         }
         _ => None,
     };
+    netlink.set_up(index)?;
+    // when it is up: of a cable whose GRO was on before, the other end would not be told that it may redirect frames here
     let features = options.offloads.features();
     if !features.is_empty() {
         netlink.set_features(index, &features)?;
     }
-    netlink.set_up(index)?;
     steering::steer(&namespace, name, options.queues);
     let mac = link.mac.unwrap_or(place.mac());
     Ok(End { namespace, link, mac, ipv4: place.ipv4(), ipv6 })

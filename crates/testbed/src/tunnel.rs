@@ -39,7 +39,7 @@ impl Tunnel {
     pub fn new(options: &Options) -> Result<Tunnel, TestbedError> {
         let end = |label: &str, name: &str, host: u8| {
             let namespace = create(label, options.addressing, Forwarding::Off)?;
-            let device = namespace.run(|| tun(name))?.map_err(TestbedError::Tun)?;
+            let device = namespace.run(|| device(name, Layer::Ip))?.map_err(TestbedError::Tun)?;
             let end = configure(namespace, name, Place { network: 0, host }, options)?;
             Ok::<_, TestbedError>((end, device))
         };
@@ -68,15 +68,28 @@ impl Drop for Tunnel {
     }
 }
 
-/// Makes a tun device in the namespace of the calling thread; it is gone with its handle.
+/// What a device carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layer {
+    /// Packets of IP: a tun device.
+    Ip,
+    /// Frames of Ethernet: a tap device.
+    Ethernet,
+}
+
+/// Makes a device in the namespace of the calling thread; it is gone with its handle.
 #[allow(unsafe_code)]
-fn tun(name: &str) -> io::Result<File> {
+pub(crate) fn device(name: &str, layer: Layer) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let device: OwnedFd = open("/dev/net/tun", flags, Mode::empty())?;
     // SAFETY: integers and bytes, for which zero is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     request.ifr_name = request_name(name)?;
-    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+    let layer = match layer {
+        Layer::Ip => libc::IFF_TUN,
+        Layer::Ethernet => libc::IFF_TAP,
+    };
+    request.ifr_ifru.ifru_flags = (layer | libc::IFF_NO_PI) as libc::c_short;
     // SAFETY: the kernel reads and writes one `ifreq`, which lives until the call returns.
     let made = unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
     if made < 0 { Err(io::Error::last_os_error()) } else { Ok(File::from(device)) }

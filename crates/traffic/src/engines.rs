@@ -29,6 +29,7 @@ macro_rules! for_each_engine {
                 transmit_queue: TransmitQueue::ByDriver,
                 can: [
                     Deliver, Receive, SeeHeaders, MeterInKernel, Repeat, Hold, ShareMemory, PassOnRequest,
+                    CarrySessions, OneProgram,
                 ],
             }
             packet Packet {
@@ -43,7 +44,7 @@ macro_rules! for_each_engine {
                 transmit_queue: TransmitQueue::ByStack,
                 can: [
                     Deliver, Receive, ReceiveQueues, SeeHeaders, Codecs, Reassemble, HardwareTimestamps,
-                    ConfirmSent, PassAlways,
+                    ConfirmSent, PassAlways, CarrySessions, CarryUnasked,
                 ],
             }
             socket Socket {
@@ -70,7 +71,8 @@ macro_rules! for_each_engine {
                 transmit_queue: TransmitQueue::BySender,
                 can: [
                     Deliver, Receive, ReceiveQueues, SeeHeaders, Codecs, Reassemble, ConfirmSent, ChooseXdpMode,
-                    SeveralBuffers, HardwareTimestamps],
+                    SeveralBuffers, HardwareTimestamps, OneProgram,
+                ],
             }
             null Null {
                 name: "null",
@@ -94,7 +96,7 @@ macro_rules! for_each_engine {
                 link: InterfaceUse::None,
                 pinning: Pinning::None,
                 transmit_queue: TransmitQueue::None,
-                can: [SeeHeaders, Hold, WriteFile, ConfirmSent],
+                can: [SeeHeaders, Hold, WriteFile, ConfirmSent, CarrySessions],
             }
             loopback Loopback {
                 name: "loopback",
@@ -106,7 +108,7 @@ macro_rules! for_each_engine {
                 link: InterfaceUse::None,
                 pinning: Pinning::None,
                 transmit_queue: TransmitQueue::None,
-                can: [Deliver, Receive, SeeHeaders, Codecs, Reassemble, ConfirmSent],
+                can: [Deliver, Receive, SeeHeaders, Codecs, Reassemble, ConfirmSent, CarrySessions],
             }
         }
     };
@@ -195,6 +197,12 @@ pub enum Ability {
     SeveralBuffers,
     /// It writes frames to a file.
     WriteFile,
+    /// Our own TCP sends and receives over it.
+    CarrySessions,
+    /// The same where no engine is named.
+    CarryUnasked,
+    /// It receives by an XDP program, of which an interface has one.
+    OneProgram,
 }
 
 /// What is known of an engine.

@@ -35,6 +35,12 @@ const TABLE: &[Row] = &[
         rule: "TCP is segments and times in, segments and events out: no ports, programs or clocks",
     },
     Row {
+        name: "neighbours",
+        may_know: &["units", "wire"],
+        tests: &["engine", "engine-linux", "netlink", "testbed"],
+        rule: "next hops are frames and times in, frames out: no ports, TCP or clocks",
+    },
+    Row {
         name: "http",
         may_know: &[],
         tests: &[],
@@ -89,6 +95,21 @@ const TABLE: &[Row] = &[
         rule: "the drive loop does not know which engine it drives",
     },
     Row {
+        name: "endpoint",
+        may_know: &[
+            "units",
+            "wire",
+            "traffic",
+            "meter",
+            "engine",
+            "converse",
+            "stack",
+            "neighbours",
+        ],
+        tests: &[],
+        rule: "our TCP on a port moves packets between the two and knows no engine by name",
+    },
+    Row {
         name: "netlink",
         may_know: &["units", "wire"],
         tests: &[],
@@ -139,6 +160,9 @@ const TABLE: &[Row] = &[
     Row {
         name: "run",
         may_know: &[
+            "stack",
+            "neighbours",
+            "endpoint",
             "units",
             "wire",
             "traffic",
@@ -169,8 +193,18 @@ const TABLE: &[Row] = &[
 ];
 
 /// Crates without input and output, and all that they may use from elsewhere: data, not systems.
-const PURE: [&str; 9] =
-    ["units", "wire", "stack", "http", "traffic", "import", "explain", "meter", "report"];
+const PURE: [&str; 10] = [
+    "units",
+    "wire",
+    "stack",
+    "neighbours",
+    "http",
+    "traffic",
+    "import",
+    "explain",
+    "meter",
+    "report",
+];
 const PURE_MAY_USE: [&str; 14] = [
     "crc32c",
     "httparse",

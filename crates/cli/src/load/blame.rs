@@ -21,6 +21,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("tcp.pacing", "--pacing"),
     ("dscp", "--dscp"),
     ("ttl", "--ttl"),
+    ("stack", "--stack"),
     ("expect", "--expect"),
     ("program.requests", "--requests"),
     ("program.messages", "--requests"),

@@ -17,10 +17,13 @@ use wirebeat_explain::Checked;
 use wirebeat_run::{Options, read_files};
 use wirebeat_traffic::scenario::departures::Duration;
 use wirebeat_traffic::scenario::header::dscp::Dscp;
-use wirebeat_traffic::scenario::session::{AddressPool, Beyond, Expectation, TcpSpec};
-use wirebeat_traffic::scenario::{Departures, FlowRate, PortSpec, Scenario, WaitChoice};
+use wirebeat_traffic::scenario::session::{AddressPool, Beyond, Expectation, StackChoice, TcpSpec};
+use wirebeat_traffic::scenario::{
+    Departures, EngineChoice, FlowRate, PortSpec, Scenario, WaitChoice,
+};
 use wirebeat_units::{BitRate, Nanos, fault};
 
+use crate::ctl::ControlArgs;
 use crate::execute::execute;
 use crate::failure::Failure;
 use crate::output::{Output, ReportArgs, print_data};
@@ -38,6 +41,12 @@ const BEYONDS: [(&str, &str, Beyond); 2] = [
     ),
 ];
 
+/// Whose TCP, as flags have it.
+pub const STACKS: [(&str, &str, StackChoice); 2] = [
+    ("host", "The operating system's, by sockets", StackChoice::Host),
+    ("own", "Our own, over frames of an interface", StackChoice::Own),
+];
+
 const EXAMPLES: &str = "\
 Examples:
   wirebeat load http://10.0.2.9/index.html --rate 1000/s --time 10s
@@ -45,6 +54,7 @@ Examples:
   wirebeat load 10.0.2.9:5201 --program bulk --streams 4 --reverse
   wirebeat load 10.0.2.9:7 --program echo --count 1 --requests 1000 --gap 10ms
   wirebeat load http://10.0.2.9/ --rate 500/s --expect 'failed == 0' --expect 'response.p99 < 5ms'
+  wirebeat load http://10.0.1.9/ --rate 1000/s --stack own --interface eth1 --clients 10.0.1.100-10.0.1.199
   wirebeat load --iperf3 10.0.2.9 --streams 4 --both-ways --time 30s";
 
 /// Open TCP sessions with a server, and measure them
@@ -74,8 +84,8 @@ pub struct Args {
         conflicts_with_all = [
             "target", "rate", "departures", "users", "think", "hold", "count", "limit", "timeout", "clients", "program",
             "requests", "request_think", "pipeline", "method", "header", "body", "expect_status", "expect_size",
-            "request_size", "response_size", "size", "gap", "interface", "namespace", "cpu", "nagle", "ttl", "reset",
-            "seed", "expect", "print_scenario"
+            "request_size", "response_size", "size", "gap", "interface", "stack", "namespace", "cpu", "nagle", "ttl", "reset",
+            "seed", "expect", "print_scenario", "engine", "control"
         ]
     )]
     iperf3: Option<HostPort>,
@@ -85,9 +95,6 @@ pub struct Args {
     program: ClientArgs,
     #[command(flatten)]
     tcp: TcpArgs,
-    /// The interface whose address sessions come from [default: the one on the way to the server]
-    #[arg(long, value_name = "NAME", help_heading = "Port")]
-    interface: Option<String>,
     #[command(flatten)]
     port: PortArgs,
     /// The client ends sessions with RST instead of FIN: no port stays in TIME-WAIT
@@ -95,6 +102,8 @@ pub struct Args {
     reset: bool,
     #[command(flatten)]
     run: RunArgs,
+    #[command(flatten)]
+    control: ControlArgs,
     /// What has to come of it, given once for each: 'established >= 1000', 'response.p99 < 5ms'; exit code 4 otherwise
     #[arg(long, value_name = "EXPECTATION", help_heading = "Report")]
     expect: Vec<Expectation>,
@@ -138,8 +147,8 @@ struct SessionArgs {
     /// How long a session waits for its peer: for the connection, and for what comes next [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     timeout: Option<Nanos>,
-    /// The addresses that sessions come from: 10.0.1.1, 10.0.1.0/24, a range or a list; this host has to have them [default: the
-    /// system's choice]
+    /// The addresses that sessions come from: 10.0.1.1, 10.0.1.0/24, a range or a list; this host has to have them, and with
+    /// --stack own nobody has [default: the system's choice]
     #[arg(long, value_name = "ADDRESSES")]
     clients: Option<AddressPool>,
 }
@@ -186,6 +195,18 @@ impl TcpArgs {
 #[derive(ClapArgs, Debug)]
 #[command(next_help_heading = "Port")]
 pub struct PortArgs {
+    /// The interface that sessions go over [default: the one on the way to the other end]
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    /// Whose TCP speaks [default: host]
+    ///
+    /// 'own' is Wirebeat's, over the engine of the interface (--interface), for hosts with addresses that nobody has (--clients,
+    /// --listen). It needs CAP_NET_RAW.
+    #[arg(long, value_name = "WHOSE", value_parser = values::choice(&STACKS))]
+    stack: Option<StackChoice>,
+    /// How frames of --stack own leave and arrive [default: packet]
+    #[arg(long, value_name = "ENGINE", value_parser = values::session_engine(), requires = "stack")]
+    engine: Option<EngineChoice>,
     /// The network namespace of the sessions, as `ip netns` names it, or a path [default: the current one]
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
@@ -198,13 +219,29 @@ pub struct PortArgs {
 }
 
 impl PortArgs {
+    /// Whose TCP speaks.
+    pub fn stack(&self) -> StackChoice {
+        self.stack.unwrap_or_default()
+    }
+
     /// The port as a scenario has it.
-    pub fn spec(&self) -> PortSpec {
-        PortSpec {
+    ///
+    /// # Errors
+    /// An engine for the host's TCP, which has none.
+    pub fn spec(&self) -> Result<PortSpec, Failure> {
+        if self.engine.is_some() && self.stack() == StackChoice::Host {
+            return Err(Failure::usage(
+                fault!("the host's TCP has no engine"; "leave it out, or give --stack own"),
+            )
+            .at("--engine"));
+        }
+        Ok(PortSpec {
+            interface: self.interface.clone(),
+            engine: self.engine.unwrap_or_default(),
             namespace: self.namespace.clone(),
             cores: self.cpu.as_ref().map(|cpus| cpus.0.clone()).unwrap_or_default(),
             ..PortSpec::default()
-        }
+        })
     }
 }
 
@@ -226,7 +263,8 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     if let Some(host) = &args.iperf3 {
         return iperf::load(host, args, output);
     }
-    run_or_print(&scenario::scenario(args)?, args.print_scenario, output)
+    let options = Options { control: args.control.wanted(), ..output.options() };
+    run_or_print(&scenario::scenario(args)?, args.print_scenario, options, output)
 }
 
 /// What is said of frames has no meaning for sessions.
@@ -243,13 +281,17 @@ pub fn refuse_frames(report: &ReportArgs) -> Result<(), Failure> {
 }
 
 /// Prints the scenario, or checks and runs it.
-pub fn run_or_print(scenario: &Scenario, print: bool, output: &mut Output) -> Result<u8, Failure> {
+pub fn run_or_print(
+    scenario: &Scenario,
+    print: bool,
+    options: Options,
+    output: &mut Output,
+) -> Result<u8, Failure> {
     if print {
         let yaml = scenario.to_yaml().map_err(|error| Failure::usage(error.to_string()))?;
         print_data(&yaml)?;
         return Ok(0);
     }
-    let options = output.options();
     check(scenario, &options)?;
     execute(scenario, options, output, |error| blame::error(error, scenario))
 }

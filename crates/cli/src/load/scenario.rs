@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use wirebeat_traffic::scenario::session::{Limit, Pool};
-use wirebeat_traffic::scenario::{PortSpec, RunSpec, Scenario, SessionSpec};
+use wirebeat_traffic::scenario::{RunSpec, Scenario, SessionSpec};
 use wirebeat_units::fault;
 
 use super::program::Program;
@@ -26,8 +26,7 @@ pub fn scenario(args: &Args) -> Result<Scenario, Failure> {
         ));
     };
     let program = program(args, target)?;
-    let port = PortSpec { interface: args.interface.clone(), ..args.port.spec() };
-    scenario.ports.insert(CLIENT.to_owned(), port);
+    scenario.ports.insert(CLIENT.to_owned(), args.port.spec()?);
     scenario.sessions.insert(program.name().to_owned(), group(args, target, program)?);
     let endless = args.program.is_endless(program);
     let time = args.run.time.or(endless.then_some(RunSpec::DEFAULT_TIME));
@@ -88,6 +87,7 @@ fn group(args: &Args, target: &Target, program: Program) -> Result<SessionSpec, 
     }
     Ok(SessionSpec {
         from: Some(CLIENT.to_owned()),
+        stack: args.port.stack(),
         clients: Pool {
             addresses: sessions.clients.clone().unwrap_or_default(),
             ..Pool::default()

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wirebeat_testbed::{Capability, Program, Testbed, require};
 
@@ -37,11 +37,30 @@ fn frames(types: &[u32]) -> usize {
 
 /// A sender that goes on until it is killed.
 fn sending(bed: &Testbed) -> wirebeat_testbed::Process {
+    sending_at(bed, "20kpps")
+}
+
+fn sending_at(bed: &Testbed, rate: &str) -> wirebeat_testbed::Process {
     let line = format!(
-        "send --to {} --interface wb0 --engine packet --rate 20kpps --time 300s",
+        "send --to {} --interface wb0 --engine packet --rate {rate} --time 300s",
         bed.b.ipv4
     );
     wirebeat(&bed.a, &line)
+}
+
+/// How long a capture takes from its start to the first frame that it keeps, on a machine as busy as this one.
+fn until_it_keeps(bed: &Testbed, file: &str) -> Duration {
+    let started = Instant::now();
+    let capture = wirebeat(&bed.b, &format!("capture -i wb1 -w {file}"));
+    let kept = || fs::read(file).is_ok_and(|bytes| frames(&blocks(&bytes).0) > 0);
+    while !kept() {
+        assert!(started.elapsed() < PATIENCE, "nothing was kept");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let took = started.elapsed();
+    capture.kill();
+    capture.wait(PATIENCE).unwrap();
+    took
 }
 
 /// A hundred times in the middle of it: what was written is whole blocks, and no program stays attached.
@@ -51,14 +70,15 @@ fn a_capture_that_is_killed_is_readable_and_leaves_nothing() {
     let bed = cable();
     let scratch = Scratch::new("capture-killed");
     let sender = sending(&bed);
+    let begins = until_it_keeps(&bed, &scratch.path("first.pcapng"));
     let mut kept = 0;
-    for round in 0..100_u64 {
+    for round in 0..100_u32 {
         let engine = if round % 2 == 0 { "kernel" } else { "packet" };
         let file = scratch.path(&format!("{round}.pcapng"));
         let line = format!("capture -i wb1 --engine {engine} -w {file}");
         let capture = wirebeat(&bed.b, &line);
         // a beginning, a middle and an end of what it does
-        thread::sleep(Duration::from_millis(37 * round % 400));
+        thread::sleep(begins * (37 * round % 400) / 200);
         capture.kill();
         capture.wait(PATIENCE).unwrap();
         let Ok(bytes) = fs::read(&file) else { continue };
@@ -86,7 +106,8 @@ fn a_capture_ends_with_its_count_and_says_what_it_kept() {
     require!(Capability::NetworkNamespaces, Capability::Bpf);
     let bed = cable();
     let scratch = Scratch::new("capture-count");
-    let sender = sending(&bed);
+    // slow enough for a machine that takes a second to open the files
+    let sender = sending_at(&bed, "2kpps");
     for engine in ["kernel", "packet"] {
         let file = scratch.path(&format!("{engine}.pcapng"));
         // a log beside it has no limit, and does not keep the capture from its end

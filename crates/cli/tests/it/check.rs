@@ -177,8 +177,15 @@ fn sessions_are_compiled_and_counted() {
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(refused.err.contains("sessions.x.program"), "{}", refused.err);
     let both = format!("{}flows: {{ y: {{ from: a, to: a, rate: 1pps }} }}\n", group("echo"));
-    let refused = run(&["check", &scratch.file("both.yaml", both.as_bytes())]);
-    assert_eq!((refused.code, refused.err.contains("in one run are not possible yet")), (2, true));
+    let checked = run(&["check", &scratch.file("both.yaml", both.as_bytes())]);
+    assert!(
+        checked.out.ends_with("both.yaml: ok: 1 flow, 1 group of sessions, 1 port\n"),
+        "{checked:?}"
+    );
+    let both = both.replacen("a: {}", "a: { engine: loopback }", 1);
+    let refused = run(&["check", &scratch.file("virtual.yaml", both.as_bytes())]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("cannot share a run on a virtual clock"), "{}", refused.err);
 }
 
 #[test]

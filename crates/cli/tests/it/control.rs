@@ -79,7 +79,7 @@ fn a_session_is_changed_and_stopped_and_leaves_no_socket() {
     assert!(!Path::new(&socket).exists(), "the socket is still there");
     let gone = ctl("list");
     assert_eq!(gone.code, 3, "{gone:?}");
-    assert!(gone.err.contains("no session answers"), "{}", gone.err);
+    assert!(gone.err.contains("no run answers"), "{}", gone.err);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn the_only_session_is_found_and_none_is_told() {
     let ended = command(&["ctl", "list"]).env("XDG_RUNTIME_DIR", &scratch.0).output().unwrap();
     let why = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(2), "{why}");
-    assert!(why.contains("no session of yours can be controlled"), "{why}");
+    assert!(why.contains("no run of yours can be controlled"), "{why}");
 }
 
 #[test]

@@ -181,7 +181,7 @@ impl Stack for Memory {
                 continue;
             }
             programs.established(now, session, Connection(n));
-            let accepted = programs.accepted(now, Connection(n + 1), profile, remote);
+            let accepted = programs.accepted(now, Connection(n + 1), profile);
             self.ends[n as usize + 1].session = accepted;
         }
         for n in 0..self.ends.len() {

@@ -163,6 +163,7 @@ impl KernelTx {
             lead: Nanos::ZERO,
             repeats: if plan.round > 0 { slots as usize } else { 0 },
             external: options.shared.as_ref().map(|_| EXTERNAL_MIN),
+            large: false,
             link: options.link,
         };
         Ok(KernelTx {

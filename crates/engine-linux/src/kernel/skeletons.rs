@@ -29,6 +29,9 @@ pub(crate) mod steer {
 pub(crate) mod steer_metadata {
     include!(concat!(env!("OUT_DIR"), "/steer_metadata.skel.rs"));
 }
+pub(crate) mod station {
+    include!(concat!(env!("OUT_DIR"), "/station.skel.rs"));
+}
 pub(crate) mod constants {
     include!(concat!(env!("OUT_DIR"), "/constants.rs"));
 }

@@ -1,15 +1,18 @@
 //! The packet engine: frames through AF_PACKET sockets, on any interface, with CAP_NET_RAW.
 //!
 //! [`PacketTx`] hands over batches of frames past the queueing discipline, [`PacketRx`] reads a ring that the kernel fills
-//! (`ring`) with what passes a filter (`filter`), stamped by the kernel; each has a socket of its own. Knows frames, and nothing
-//! of what is in them beyond what it takes to tell UDP.
+//! (`ring`) with what passes a filter (`filter`), stamped by the kernel; each has a socket of its own. [`PromptRx`] reads a ring
+//! that hands each frame over at once (`slot_ring`), for protocols that answer. Knows frames, and nothing of what is in them
+//! beyond what it takes to tell UDP.
 
 mod answer;
 mod filter;
 pub mod plain;
+mod prompt;
 mod receive;
 mod ring;
 mod segments;
+mod slot_ring;
 pub(crate) mod socket;
 mod transmit;
 
@@ -20,6 +23,7 @@ use wirebeat_wire::{ethernet, vlan};
 
 use crate::card::Card;
 use crate::link;
+pub use prompt::PromptRx;
 pub use receive::PacketRx;
 pub use transmit::PacketTx;
 

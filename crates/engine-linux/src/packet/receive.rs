@@ -2,9 +2,8 @@
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
-use rustix::io::Errno;
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{Arrival, CardStamps, PortError, RxCaps, RxPort, View};
 use wirebeat_meter::codecs::Answer;
@@ -12,7 +11,7 @@ use wirebeat_units::{Nanos, PacketLen};
 
 use super::answer::Answerer;
 use super::ring::{BlockRing, Frame};
-use super::socket::{self, Protocol};
+use super::socket::{self, Protocol, TpacketVersion};
 use super::{Accept, Fanout, PacketReceive, filter};
 use crate::card::{Card, Stamped};
 use crate::memory::Memory;
@@ -69,7 +68,8 @@ impl PacketRx {
         let index = super::link_of(interface)?.index.get();
         let socket = socket::open(interface)?;
         let blocks = (options.ring.get() as usize).div_ceil(BLOCK_LEN).max(2);
-        prepare(&socket, options, card)
+        let program = filter::program(options.accept, options.kinds);
+        socket::prepare(&socket, TpacketVersion::V3, card, &program)
             .map_err(|e| refused("preparing a packet socket to receive", interface, e))?;
         let memory = map_ring(&socket, blocks)
             .map_err(|e| refused("making a receive ring", interface, e))?;
@@ -190,17 +190,12 @@ impl PacketRx {
     /// Why the socket reports an error. A block that was not full when the interface went away still
     /// comes.
     fn check(&mut self) -> Result<(), PortError> {
-        let error = rustix::net::sockopt::socket_error(&self.socket);
-        match error.and_then(|pending| pending) {
-            Ok(()) => Ok(()),
-            Err(Errno::NETDOWN | Errno::NXIO | Errno::NODEV) => {
-                self.gone = true;
-                let now = MonotonicClock.now();
-                MonotonicClock.sleep_until(now.saturating_add(GRACE));
-                Ok(())
-            }
-            Err(error) => Err(refused("receiving", &self.interface, error.into())),
+        if socket::lost_interface(&self.socket, &self.interface)? {
+            self.gone = true;
+            let now = MonotonicClock.now();
+            MonotonicClock.sleep_until(now.saturating_add(GRACE));
         }
+        Ok(())
     }
 
     /// How far the times of arrivals can be off by conversion.
@@ -261,7 +256,7 @@ impl RxPort for PacketRx {
 }
 
 /// Gives a frame to `sink`, or each of the datagrams that it consists of. A stamp of the card is that of the first.
-fn deliver(
+pub(super) fn deliver(
     frame: &Frame<'_>,
     at: Nanos,
     mut timed: bool,
@@ -294,24 +289,6 @@ fn frame_len(bytes: usize) -> u32 {
     PacketLen::new(bytes as u32).buffer().with_fcs()
 }
 
-/// Everything that must be set before there is a ring.
-fn prepare(socket: &OwnedFd, options: &PacketReceive, card: Option<&Card>) -> io::Result<()> {
-    const ON: libc::c_int = 1;
-    let packet = |name| (libc::SOL_PACKET, name);
-    sys::set_option(socket, packet(libc::PACKET_VERSION), &libc::tpacket_versions::TPACKET_V3)?;
-    sys::set_option(socket, packet(libc::PACKET_VNET_HDR), &ON)?;
-    sys::set_option(socket, packet(libc::PACKET_IGNORE_OUTGOING), &ON)?;
-    // stamped when the frame enters the stack, not when it gets here
-    let stamping = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
-    sys::set_option(socket, (libc::SOL_SOCKET, libc::SO_TIMESTAMPING), &stamping)?;
-    if card.is_some() {
-        // the card's where there is one, and else the system's
-        let preferred = libc::SOF_TIMESTAMPING_RAW_HARDWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
-        sys::set_option(socket, packet(libc::PACKET_TIMESTAMP), &preferred)?;
-    }
-    sys::attach_filter(socket, &filter::program(options.accept, options.kinds))
-}
-
 fn map_ring(socket: &OwnedFd, blocks: usize) -> io::Result<Memory> {
     let count = |n: usize| libc::c_uint::try_from(n).map_err(|_| io::ErrorKind::OutOfMemory);
     let request = libc::tpacket_req3 {
@@ -323,6 +300,5 @@ fn map_ring(socket: &OwnedFd, blocks: usize) -> io::Result<Memory> {
         tp_sizeof_priv: 0,
         tp_feature_req_word: 0,
     };
-    sys::set_option(socket, (libc::SOL_PACKET, libc::PACKET_RX_RING), &request)?;
-    Memory::of_socket(socket.as_fd(), blocks * BLOCK_LEN)
+    socket::map_ring(socket, &request, blocks * BLOCK_LEN)
 }

@@ -4,7 +4,7 @@
 //! The kernel packs frames one after the other into a block and hands it over when it is full or a
 //! millisecond old. One wake-up serves a whole block: against slots handed over singly
 //! (`TPACKET_V2`) a frame costs a tenth of the CPU here and disturbs its sender less (measured).
-//! Knows no sockets: it reads memory, whoever filled it.
+//! (Those are in `slot_ring`.) Knows no sockets: it reads memory that the kernel, or a test, has filled.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -41,6 +41,54 @@ pub(super) struct Frame<'a> {
     pub(super) len: usize,
     /// Whether it is several datagrams.
     pub(super) joined: Option<Joined>,
+}
+
+/// What the kernel says of a frame in the header that it writes before it, in native byte order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameHeader {
+    /// `TP_STATUS_*`.
+    pub(super) status: u32,
+    /// Bytes of the frame without its VLAN tag, where fewer are in the ring.
+    pub(super) len: usize,
+    /// When it was stamped.
+    pub(super) seconds: u32,
+    /// The rest of that, in nanoseconds.
+    pub(super) nanoseconds: u32,
+    /// The VLAN tag that was taken out, where the status says so.
+    pub(super) tag: u16,
+    /// Its EtherType, where the status says so.
+    pub(super) tag_type: u16,
+}
+
+impl FrameHeader {
+    /// The frame whose `captured` bytes begin at `start` of `bytes`, behind its offload header; its VLAN tag is put back,
+    /// over that header. `None` where that is not within `bytes`.
+    pub(super) fn frame<'a>(
+        &self,
+        bytes: &'a mut [u8],
+        mut start: usize,
+        captured: usize,
+    ) -> Option<Frame<'a>> {
+        let end = start.checked_add(captured)?;
+        let offload = bytes.get(start.checked_sub(OFFLOAD_LEN)?..start)?.first_chunk()?;
+        let mut joined = Joined::from_offload(offload);
+        let mut tag_len = 0;
+        if self.status & libc::TP_STATUS_VLAN_VALID != 0 && captured >= ADDRESSES_LEN {
+            let known = self.status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+            let tag_type = if known { self.tag_type } else { CUSTOMER_TAG };
+            insert_tag(bytes.get_mut(..end)?, start, tag_type, self.tag);
+            tag_len = TAG_LEN;
+            start -= TAG_LEN;
+            joined = joined.map(|joined| joined.shifted(TAG_LEN));
+        }
+        Some(Frame {
+            stamp: u64::from(self.seconds) * 1_000_000_000 + u64::from(self.nanoseconds),
+            by_card: self.status & libc::TP_STATUS_TS_RAW_HARDWARE != 0,
+            bytes: bytes.get(start..end)?,
+            len: self.len + tag_len,
+            joined,
+        })
+    }
 }
 
 /// The ring, and which block comes next.
@@ -102,32 +150,17 @@ fn read_block(block: &mut [u8], mut sink: impl FnMut(Frame<'_>)) -> usize {
 fn read_frame(block: &mut [u8], at: usize, sink: &mut impl FnMut(Frame<'_>)) -> Option<usize> {
     let field = |offset| word(block, at + offset);
     let next = field(offset_of!(tpacket3_hdr, tp_next_offset))?;
-    let seconds = field(offset_of!(tpacket3_hdr, tp_sec))?;
-    let nanoseconds = field(offset_of!(tpacket3_hdr, tp_nsec))?;
     let captured = field(offset_of!(tpacket3_hdr, tp_snaplen))? as usize;
-    let len = field(offset_of!(tpacket3_hdr, tp_len))? as usize;
-    let status = field(offset_of!(tpacket3_hdr, tp_status))?;
-    let tag = field(VLAN + offset_of!(tpacket_hdr_variant1, tp_vlan_tci))? as u16;
-    let tag_type = half(block, at + VLAN + offset_of!(tpacket_hdr_variant1, tp_vlan_tpid))?;
-    let mut start = at + usize::from(half(block, at + offset_of!(tpacket3_hdr, tp_mac))?);
-    let end = start.checked_add(captured)?;
-    let offload = block.get(start.checked_sub(OFFLOAD_LEN)?..start)?.first_chunk()?;
-    let mut joined = Joined::from_offload(offload);
-    let mut tag_len = 0;
-    if status & libc::TP_STATUS_VLAN_VALID != 0 && captured >= ADDRESSES_LEN {
-        let known = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
-        insert_tag(block.get_mut(..end)?, start, if known { tag_type } else { CUSTOMER_TAG }, tag);
-        tag_len = TAG_LEN;
-        start -= TAG_LEN;
-        joined = joined.map(|joined| joined.shifted(TAG_LEN));
-    }
-    sink(Frame {
-        stamp: u64::from(seconds) * 1_000_000_000 + u64::from(nanoseconds),
-        by_card: status & libc::TP_STATUS_TS_RAW_HARDWARE != 0,
-        bytes: block.get(start..end)?,
-        len: len + tag_len,
-        joined,
-    });
+    let header = FrameHeader {
+        status: field(offset_of!(tpacket3_hdr, tp_status))?,
+        len: field(offset_of!(tpacket3_hdr, tp_len))? as usize,
+        seconds: field(offset_of!(tpacket3_hdr, tp_sec))?,
+        nanoseconds: field(offset_of!(tpacket3_hdr, tp_nsec))?,
+        tag: field(VLAN + offset_of!(tpacket_hdr_variant1, tp_vlan_tci))? as u16,
+        tag_type: half(block, at + VLAN + offset_of!(tpacket_hdr_variant1, tp_vlan_tpid))?,
+    };
+    let start = at + usize::from(half(block, at + offset_of!(tpacket3_hdr, tp_mac))?);
+    sink(header.frame(block, start, captured)?);
     Some(next as usize)
 }
 
@@ -140,11 +173,13 @@ fn insert_tag(block: &mut [u8], start: usize, tag_type: u16, tag: u16) {
     block[at + 2..at + TAG_LEN].copy_from_slice(&tag.to_be_bytes());
 }
 
-fn word(block: &[u8], at: usize) -> Option<u32> {
+/// The 32-bit word at `at`, in native byte order.
+pub(super) fn word(block: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*block.get(at..)?.first_chunk()?))
 }
 
-fn half(block: &[u8], at: usize) -> Option<u16> {
+/// The 16-bit word at `at`, in native byte order.
+pub(super) fn half(block: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(*block.get(at..)?.first_chunk()?))
 }
 

@@ -1,10 +1,11 @@
-//! Joined datagrams, taken apart again.
+//! Joined datagrams, taken apart again; and segments that are to be cut.
 //!
 //! A sender with generic segmentation offload hands the kernel many datagrams of one size as one
 //! packet. Over a virtual cable that packet arrives whole: one IP and one UDP header, then all the
 //! payloads. On a physical line each would have been a frame of its own, and here each becomes one
 //! again. The UDP checksum is left as it is: offloading leaves it unfinished even in single frames.
 
+use wirebeat_engine::port::Segments;
 use wirebeat_wire::checksum::checksum;
 
 /// `VIRTIO_NET_HDR_GSO_UDP_L4` (virtio 1.3 §5.1.6): datagrams joined by segmentation offload.
@@ -17,6 +18,26 @@ const NEEDS_CHECKSUM: u8 = 1;
 /// Bytes of the header that the kernel puts before a frame (`struct virtio_net_hdr`).
 pub(super) const OFFLOAD_LEN: usize = 10;
 const UDP_LEN: usize = 8;
+
+/// `VIRTIO_NET_HDR_GSO_TCPV4` and `VIRTIO_NET_HDR_GSO_TCPV6`: segments of TCP to be cut.
+const TCP_SEGMENTS: [u8; 2] = [1, 4];
+/// Where the checksum is in a TCP header (RFC 9293 §3.1).
+const TCP_CHECKSUM: u16 = 16;
+
+/// The header before a frame, which says how it is cut. Numbers are in native byte order.
+pub(super) fn offload_header(segments: Segments) -> [u8; OFFLOAD_LEN] {
+    let Segments { len, tcp_at, data_at, is_v6 } = segments;
+    if len == 0 {
+        return [0; OFFLOAD_LEN];
+    }
+    let mut header = [0; OFFLOAD_LEN];
+    header[0] = NEEDS_CHECKSUM;
+    header[1] = TCP_SEGMENTS[usize::from(is_v6)];
+    for (at, value) in [(2, data_at), (4, len), (6, tcp_at), (8, TCP_CHECKSUM)] {
+        header[at..at + 2].copy_from_slice(&value.to_ne_bytes());
+    }
+    header
+}
 
 /// How a packet was joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +177,20 @@ mod tests {
         let count = joined.split(frame, &mut Vec::new(), |segment| out.push(segment.to_vec()));
         assert_eq!(count, out.len());
         out
+    }
+
+    #[test]
+    fn segments_to_be_cut_are_told_to_the_kernel() {
+        assert_eq!(offload_header(Segments::default()), [0; OFFLOAD_LEN]);
+        let segments = Segments { len: 1448, tcp_at: 34, data_at: 66, is_v6: false };
+        let [one, two] = [segments, Segments { tcp_at: 54, is_v6: true, ..segments }];
+        let ne = |value: u16| value.to_ne_bytes();
+        let expected = |kind: u8, start: u16| {
+            [&[1, kind], &ne(66)[..], &ne(1448), &ne(start), &ne(16)].concat()
+        };
+        assert_eq!(offload_header(one).to_vec(), expected(1, 34));
+        assert_eq!(offload_header(two).to_vec(), expected(4, 54));
+        assert_eq!(Joined::from_offload(&offload_header(one)), None, "no datagrams");
     }
 
     #[test]

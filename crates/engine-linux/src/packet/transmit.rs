@@ -8,10 +8,11 @@
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use wirebeat_engine::port::{CardStamps, PortError, TxCaps, TxPlan, View};
+use wirebeat_engine::port::{CardStamps, PortError, TxCaps, TxMeta, TxPlan};
 use wirebeat_netlink::{Link, LinkIndex};
-use wirebeat_units::{BufferLen, Nanos, fault};
+use wirebeat_units::{BufferLen, fault};
 
+use super::segments::{OFFLOAD_LEN, offload_header};
 use super::socket::{self, Protocol};
 use super::{ENGINE, HEADER_MAX};
 use crate::card::{Asked, Card, REQUEST_WORDS, SentStamps, request};
@@ -52,31 +53,51 @@ impl PacketTx {
     pub fn open(interface: &str, plan: &TxPlan, card: Option<&Card>) -> Result<Self, PortError> {
         let link = super::link_of(interface)?;
         check_length(&link, plan)?;
-        let socket = socket::open(interface)?;
+        let slots = Slots::new(plan).map_err(|e| refused("making slots", interface, e))?;
+        let mode = super::mode("AF_PACKET, qdisc bypass", card);
+        let port = PacketTx::with_slots(&link, slots, (plan, mode), card)?;
         const ON: libc::c_int = 1;
-        sys::set_option(&socket, (libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS), &ON)
+        sys::set_option(&port.socket, (libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS), &ON)
             .map_err(|e| refused("bypassing the queueing discipline", interface, e))?;
+        Ok(port)
+    }
+
+    /// The same, and a frame may hold several segments of TCP ([`TxMeta::segments`]), up to 65,535 bytes, whatever the plan says of
+    /// lengths. The card cuts it where it can, else the kernel does; a virtual cable hands it over whole. What is longer than the
+    /// link takes and not to be cut fails. Frames go through the queueing discipline: past it the kernel drops what it would have to
+    /// cut (`__dev_direct_xmit` of `net/core/dev.c`).
+    pub fn open_large(interface: &str, plan: &TxPlan) -> Result<Self, PortError> {
+        let link = super::link_of(interface)?;
+        let plan = TxPlan { frame_max: BufferLen::new(u16::MAX.into()), ..*plan };
+        let slots = Slots::with_lead(&plan, OFFLOAD_LEN);
+        let slots = slots.map_err(|e| refused("making slots", interface, e))?;
+        let mode = super::mode("AF_PACKET, GSO", None);
+        let mut port = PacketTx::with_slots(&link, slots, (&plan, mode), None)?;
+        const ON: libc::c_int = 1;
+        sys::set_option(&port.socket, (libc::SOL_PACKET, libc::PACKET_VNET_HDR), &ON)
+            .map_err(|e| refused("asking for offload headers", interface, e))?;
+        port.caps.large = true;
+        Ok(port)
+    }
+
+    fn with_slots(
+        link: &Link,
+        slots: Slots,
+        (plan, mode): (&TxPlan, String),
+        card: Option<&Card>,
+    ) -> Result<Self, PortError> {
+        let interface = link.name.as_str();
+        let socket = socket::open(interface)?;
         sys::set_send_buffer(&socket, BUFFER)
             .map_err(|e| refused("setting the send buffer", interface, e))?;
         socket::bind(&socket, link.index.get(), Protocol::None)
             .map_err(|e| refused("binding a packet socket", interface, e))?;
-        let slots = Slots::new(plan).map_err(|e| refused("making slots", interface, e))?;
         let messages = Messages::new(BATCH);
         let stamps = card.map(|card| SentStamps::start(&[&socket], card.clock())).transpose();
         let stamps = stamps.map_err(|e| refused("asking for the card's stamps", interface, e))?;
         let stamps = stamps.map(|sent| Box::new(Stamps { sent, request: request() }));
-        let caps = TxCaps {
-            engine: ENGINE,
-            mode: super::mode("AF_PACKET, qdisc bypass", card),
-            frame_max: plan.frame_max.size(),
-            batch: BATCH,
-            view: View::Frame,
-            holds: false,
-            lead: Nanos::ZERO,
-            repeats: 0,
-            external: None,
-            link: link.speed,
-        };
+        let mut caps = TxCaps::of_frames(ENGINE, mode, plan.frame_max.size(), BATCH);
+        caps.link = link.speed;
         let (interface, index) = (interface.to_owned(), link.index);
         Ok(PacketTx { caps, socket, interface, index, slots, messages, stalls: 0, stamps })
     }
@@ -91,7 +112,7 @@ impl PacketTx {
         let link = super::link_of(&self.interface)?;
         check_length(&link, plan)?;
         let whole = matches!(rustix::net::sockopt::socket_error(&self.socket), Ok(Ok(())));
-        if !whole || link.index != self.index || self.stamps.is_some() {
+        if !whole || link.index != self.index || self.stamps.is_some() || self.caps.large {
             return Ok(false);
         }
         self.slots.rearm(plan).map_err(|e| refused("making slots", &self.interface, e))?;
@@ -127,6 +148,17 @@ tx_port_of_slots!(PacketTx);
 impl SlotPort for PacketTx {
     fn slots(&mut self) -> &mut Slots {
         &mut self.slots
+    }
+
+    fn check(&mut self, metas: &[TxMeta]) -> Result<(), PortError> {
+        if self.caps.large {
+            // more than are reserved are refused on commit
+            let reserved = self.slots.reserve(0).min(metas.len());
+            for (index, meta) in metas[..reserved].iter().enumerate() {
+                self.slots.lead(index).copy_from_slice(&offload_header(meta.segments));
+            }
+        }
+        Ok(())
     }
 
     fn stamps_of_card(&mut self) -> Option<CardStamps> {

@@ -107,6 +107,7 @@ impl SocketTx {
             lead: Nanos::ZERO,
             repeats: 0,
             external: None,
+            large: false,
             link: link.as_ref().and_then(|link| link.speed),
         };
         let mut known = HashMap::new();
@@ -297,7 +298,7 @@ impl SlotPort for SocketTx {
         &mut self.slots
     }
 
-    fn check(&self, metas: &[TxMeta]) -> Result<(), PortError> {
+    fn check(&mut self, metas: &[TxMeta]) -> Result<(), PortError> {
         for meta in metas {
             if let Some(None) = self.peer_of.get(meta.tag as usize) {
                 return Err(PortError::Unsupported {

@@ -3,7 +3,7 @@
 //!
 //! An [`XdpQueue`] is one queue of an interface: a UMEM (`umem`) with a socket (`socket`) and rings (`ring`) for each direction.
 //! [`XdpTx`] and [`XdpRx`] take its halves. A program ([`Steering`]) hands frames that are measured to the sockets and lets all
-//! others pass. What the driver is told of a frame, and says of it, lies before it (`metadata`). Without zero copy the kernel copies each frame; the report says which it is.
+//! others pass. [`StationRx`] receives for a host that is played on the link. What the driver is told of a frame, and says of it, lies before it (`metadata`). Without zero copy the kernel copies each frame; the report says which it is.
 
 mod frames;
 mod metadata;
@@ -11,6 +11,7 @@ mod queue;
 mod receive;
 mod ring;
 mod socket;
+mod station;
 mod steering;
 mod transmit;
 mod umem;
@@ -18,6 +19,7 @@ mod umem;
 pub use queue::{XdpOptions, XdpQueue, needs_several_buffers};
 pub use receive::XdpRx;
 pub use socket::XdpCopy;
+pub use station::StationRx;
 pub use steering::{KnownOfFrames, SteerOptions, Steering};
 pub use transmit::{CardOrders, XdpTx};
 

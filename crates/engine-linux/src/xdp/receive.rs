@@ -221,6 +221,18 @@ impl XdpRx {
         frames
     }
 
+    /// Gives what is there to `sink`, and does not wait; says how many frames that were.
+    pub(super) fn look(&mut self, sink: &mut impl FnMut(&Arrival<'_>)) -> usize {
+        let count = self.take(sink);
+        self.wake();
+        count
+    }
+
+    /// What is polled until there may be something.
+    pub(super) fn readable(&self) -> libc::pollfd {
+        sys::readable(&*self.half.socket)
+    }
+
     /// Has the driver look into the fill ring, where it waits for that.
     fn wake(&mut self) {
         if self.half.socket.zero_copy && self.half.fill.needs_wakeup() {
@@ -230,7 +242,7 @@ impl XdpRx {
     }
 
     /// Looks whether the interface is gone or down, which no poll tells. With busy polling this serves the queue.
-    fn check(&mut self) -> bool {
+    pub(super) fn check(&mut self) -> bool {
         let looked = self.half.socket.wake_to_receive();
         self.gone |= matches!(looked, Err(Errno::NETDOWN | Errno::NXIO | Errno::NODEV));
         self.gone

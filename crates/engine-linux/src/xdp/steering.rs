@@ -1,4 +1,4 @@
-//! The program that hands frames to the sockets (`bpf/steer.bpf.c`): loaded, told what is wanted, and put into the place that a
+//! The program that hands frames to the sockets (`bpf/steer.bpf.c`, or for a station `bpf/station.bpf.c`): loaded, told what is wanted, and put into the place that a
 //! port has for the one XDP program of its interface. Between the runs of a lab it leaves that place and stays loaded.
 
 use std::io;
@@ -14,11 +14,13 @@ use wirebeat_meter::headers::HeaderTable;
 use wirebeat_meter::meter::{Flows, MeterConfig};
 use wirebeat_units::fault;
 use wirebeat_wire::headers;
+use wirebeat_wire::mac::MacAddr;
 
 use super::ENGINE;
 use crate::kernel::configure::FilterWords;
 use crate::kernel::known_headers::KnownHeaders;
 use crate::kernel::load::{entries, system};
+use crate::kernel::skeletons::station::StationSkelBuilder;
 use crate::kernel::skeletons::steer::{OpenSteerSkel, SteerSkelBuilder};
 use crate::kernel::skeletons::steer_metadata::{OpenSteerMetadataSkel, SteerMetadataSkelBuilder};
 use crate::kernel::verifier;
@@ -72,8 +74,8 @@ struct SteerConfig {
 pub struct Steering {
     program: OwnedFd,
     sockets: MapHandle,
-    flows: MapHandle,
-    config: SteerConfig,
+    /// Where flows that are measured are told, and what the program is made for; `None`: for a station.
+    measured: Option<(MapHandle, SteerConfig)>,
     attachment: Arc<Attachment>,
     interface: String,
 }
@@ -95,15 +97,31 @@ impl Steering {
         steering.map_err(|error| error.of_engine(ENGINE))
     }
 
+    /// Hands what is for the Ethernet address `station` to the socket of the first queue.
+    ///
+    /// # Errors
+    /// The program cannot be loaded, or not put into its place.
+    pub fn for_station(
+        on: (&str, Arc<Attachment>),
+        station: MacAddr,
+    ) -> Result<Steering, PortError> {
+        let steering = load_for_station(on, station).and_then(|steering| {
+            steering.attachment.replace(steering.program.as_fd())?;
+            Ok(steering)
+        });
+        steering.map_err(|error| error.of_engine(ENGINE))
+    }
+
     /// Hands what `meter` measures to the same sockets. Says `false`, and does nothing, where that takes another program.
     ///
     /// # Errors
     /// The interface is gone.
     pub fn restart(&self, meter: &MeterConfig, options: SteerOptions) -> Result<bool, PortError> {
-        if self.config != config(meter, options) {
+        let measured = self.measured.as_ref();
+        let Some((flows, _)) = measured.filter(|(_, own)| *own == config(meter, options)) else {
             return Ok(false);
-        }
-        let again = measure(&self.flows, &meter.flows)
+        };
+        let again = measure(flows, &meter.flows)
             .map_err(|error| system("writing numbers of flows", &self.interface, error))
             .and_then(|()| self.attachment.replace(self.program.as_fd()));
         again.map(|()| true).map_err(|error| error.of_engine(ENGINE))
@@ -111,7 +129,7 @@ impl Steering {
 
     /// Whether it puts what the driver knows before each frame.
     pub(super) fn says_what_drivers_know(&self) -> bool {
-        self.config.options.known.any()
+        self.measured.as_ref().is_some_and(|(_, config)| config.options.known.any())
     }
 
     /// Lets everything pass until it is restarted.
@@ -163,6 +181,39 @@ fn load(
     }
 }
 
+fn load_for_station(
+    (interface, attachment): (&str, Arc<Attachment>),
+    MacAddr(station): MacAddr,
+) -> Result<Steering, PortError> {
+    verifier::listen();
+    let failed = |what| move |error| system(what, interface, error);
+    let mut storage = MaybeUninit::uninit();
+    let mut open = StationSkelBuilder::default()
+        .open(&mut storage)
+        .map_err(failed("opening the program that steers to a station"))?;
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.station[..station.len()].copy_from_slice(&station);
+    }
+    if attachment.sees_several_buffers() {
+        open.progs.wb_station.set_flags(SEVERAL_BUFFERS);
+    }
+    let skeleton = open.load().map_err(failed("loading the program that steers to a station"))?;
+    let kept = |source: io::Error| PortError::System {
+        what: "keeping the program that steers to a station".into(),
+        on: interface.to_owned(),
+        source,
+    };
+    Ok(Steering {
+        program: skeleton.progs.wb_station.as_fd().try_clone_to_owned().map_err(kept)?,
+        sockets: MapHandle::try_from(&skeleton.maps.sockets)
+            .map_err(io::Error::other)
+            .map_err(kept)?,
+        measured: None,
+        attachment,
+        interface: interface.to_owned(),
+    })
+}
+
 /// What a program is made of.
 struct Wanted<'a> {
     interface: &'a str,
@@ -212,8 +263,7 @@ macro_rules! load {
         Ok(Steering {
             program: skeleton.progs.$program.as_fd().try_clone_to_owned().map_err(kept)?,
             sockets: handle(&skeleton.maps.sockets)?,
-            flows: handle(&skeleton.maps.flows)?,
-            config,
+            measured: Some((handle(&skeleton.maps.flows)?, config)),
             attachment,
             interface: interface.to_owned(),
         })

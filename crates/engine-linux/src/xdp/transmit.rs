@@ -134,6 +134,7 @@ impl XdpTx {
             lead: orders.as_ref().map_or(Nanos::ZERO, Orders::lead),
             repeats: 0,
             external: None,
+            large: false,
             link: half.facts.speed,
         };
         let (half, shelf) = (ManuallyDrop::new(half), queue.shelf());

@@ -24,7 +24,7 @@ use wirebeat_engine_linux::socket::{Checksum, Endpoint, Joining, SocketReceive, 
 use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_meter::meter::{Meter, MeterConfig};
 use wirebeat_meter::summary::MeterSummary;
-use wirebeat_testbed::{Capability, Testbed, require};
+use wirebeat_testbed::{Capability, End, Testbed, require};
 use wirebeat_traffic::compile::{self, Links, compile};
 use wirebeat_traffic::program::Program;
 use wirebeat_traffic::scenario::Scenario;
@@ -33,7 +33,9 @@ use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Moment;
 
 use crate::counting::allocations;
-use crate::lab::{PATIENCE, PORT, cable, packet_receiver, sending, socket_receiver};
+use crate::lab::{
+    PATIENCE, PORT, cable, packet_receiver, prompt_receiver, sending, socket_receiver,
+};
 
 /// Frames of one run, of both flows together.
 const FEW: u64 = 1_000;
@@ -174,19 +176,31 @@ fn across<T: TxPort, R: RxPort>(
     cost
 }
 
+/// A run of the packet engine, received by what `open` opens.
+fn by_packets<R: RxPort>(cable: &Testbed, frames: u64, open: impl FnOnce(&End) -> R) -> Cost {
+    let program = program(frames, &links(Some(cable)));
+    let plan = Plan::new(&program, &[0, 1], Shard::WHOLE, (0, 0)).tx;
+    let open_sender = || PacketTx::open(cable.a.interface(), &plan, None);
+    let mut sender = cable.a.namespace.run(open_sender).unwrap().unwrap();
+    across((&mut sender, &mut open(&cable.b)), &program, frames)
+}
+
 #[test]
 fn frames_of_the_packet_engine_cost_no_allocation() {
     require!(Capability::NetworkNamespaces);
     let cable = cable();
-    let [few, many] = [FEW, MANY].map(|frames| {
-        let program = program(frames, &links(Some(&cable)));
-        let plan = Plan::new(&program, &[0, 1], Shard::WHOLE, (0, 0)).tx;
-        let open = || PacketTx::open(cable.a.interface(), &plan, None);
-        let mut sender = cable.a.namespace.run(open).unwrap().unwrap();
-        let receive = PacketReceive { accept: Accept::All, ..PacketReceive::default() };
-        let mut receiver = packet_receiver(&cable.b, receive);
-        across((&mut sender, &mut receiver), &program, frames)
-    });
+    let receive = PacketReceive { accept: Accept::All, ..PacketReceive::default() };
+    let [few, many] =
+        [FEW, MANY].map(|frames| by_packets(&cable, frames, |end| packet_receiver(end, receive)));
+    assert_flat(few, many);
+}
+
+#[test]
+fn frames_that_are_handed_over_at_once_cost_no_allocation() {
+    require!(Capability::NetworkNamespaces);
+    let cable = cable();
+    let [few, many] = [FEW, MANY]
+        .map(|frames| by_packets(&cable, frames, |end| prompt_receiver(end, Accept::All)));
     assert_flat(few, many);
 }
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{Amount, PortError, RxPort, TxMeta, TxPlan, TxPort, TxTotals};
-use wirebeat_engine_linux::packet::{PacketReceive, PacketRx, PacketTx};
+use wirebeat_engine_linux::packet::{Accept, PacketReceive, PacketRx, PacketTx, PromptRx};
 use wirebeat_engine_linux::socket::{
     Checksum, Endpoint, Joining, SocketReceive, SocketRx, SocketTransmit, SocketTx,
 };
@@ -47,6 +47,10 @@ pub fn packet_opened(end: &End, interface: &str, frame_max: u16) -> Result<Packe
 
 pub fn packet_receiver(end: &End, receive: PacketReceive) -> PacketRx {
     end.namespace.run(|| PacketRx::open(end.interface(), &receive, None)).unwrap().unwrap()
+}
+
+pub fn prompt_receiver(end: &End, accept: Accept) -> PromptRx {
+    end.namespace.run(|| PromptRx::open(end.interface(), accept)).unwrap().unwrap()
 }
 
 /// To `destination`, from wherever the kernel likes.

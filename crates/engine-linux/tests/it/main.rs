@@ -14,6 +14,7 @@ mod flow_memory;
 mod lab;
 mod packet;
 mod packet_faults;
+mod prompt;
 mod rest;
 mod socket;
 mod socket_faults;

@@ -6,7 +6,7 @@
 //! The cores look at the counter once a batch and take the lock only when it moved. They end together, because
 //! one that has nothing left may get more: what they share says when there is no more to come.
 //!
-//! This file does not know what changes are about, nor who makes them.
+//! This file does not know what changes are about, nor who makes them: starts of sessions change in the same way.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -97,14 +97,14 @@ impl Changes {
         Ok(())
     }
 
-    /// Which changes there are, so far as a number says it.
+    /// Which changes there are, so far as a number says it: read it after the clock.
     #[inline]
-    pub(super) fn version(&self) -> u64 {
+    pub fn version(&self) -> u64 {
         self.version.load(Ordering::SeqCst)
     }
 
     /// The changes after the first `known`, and the version that they belong to.
-    pub(super) fn after(&self, known: usize) -> (Vec<Update>, u64) {
+    pub fn after(&self, known: usize) -> (Vec<Update>, u64) {
         // The other cores and who makes changes wait for the list no longer than it takes to copy what is new.
         let state = self.state();
         (state.list.get(known..).unwrap_or_default().to_vec(), self.version())
@@ -120,8 +120,8 @@ impl Changes {
         self.set(core, Core::Gone);
     }
 
-    /// A core has nothing left to send, as far as it knows. Returns whether all have ended.
-    pub(super) fn idle(&self, core: usize, seen: u64) -> bool {
+    /// A core has nothing left to send, as far as it knows with the changes of version `seen`. Returns whether all have ended.
+    pub fn idle(&self, core: usize, seen: u64) -> bool {
         self.set(core, Core::Idle(seen))
     }
 

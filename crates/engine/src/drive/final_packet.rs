@@ -8,7 +8,7 @@ use wirebeat_units::Nanos;
 use wirebeat_wire::stamp::Stamp;
 
 use super::{Job, TxCounters};
-use crate::port::{ExternalPayload, Place, PortError, TxMeta, TxPort};
+use crate::port::{ExternalPayload, Place, PortError, Segments, TxMeta, TxPort};
 
 /// How long after the others it leaves.
 pub(super) const AFTER: Nanos = Nanos::from_millis(2);
@@ -76,6 +76,7 @@ pub(super) fn send<P: TxPort>(
                 spacing: Nanos::ZERO,
                 place: Place::Whole,
                 external: ExternalPayload::default(),
+                segments: Segments::default(),
             }])?;
         }
         port.flush()?;

@@ -45,8 +45,8 @@ use playback::Playback;
 
 use crate::clock::{Clock, Wait};
 use crate::port::{
-    Amount, CardStamps, ExternalPayload, Interruptions, Place, PortError, TxCaps, TxMeta, TxPlan,
-    TxPort, TxTotals, View, late_after,
+    Amount, CardStamps, ExternalPayload, Interruptions, Place, PortError, Segments, TxCaps, TxMeta,
+    TxPlan, TxPort, TxTotals, View, late_after,
 };
 
 /// The longest time between frames that catch up: waiting for one holds up those of other flows.
@@ -313,6 +313,7 @@ impl SendPolicy {
             spacing: self.spacing,
             place: Place::Whole,
             external: ExternalPayload::default(),
+            segments: Segments::default(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::scenario::session::program::{Direction, HttpBody};
-use wirebeat_traffic::scenario::session::{Beyond, ProgramSpec, SessionSpec};
+use wirebeat_traffic::scenario::session::{Beyond, ProgramSpec, SessionSpec, StackChoice};
 use wirebeat_units::{Nanos, human};
 
 use crate::flow;
@@ -13,6 +13,8 @@ use crate::session::volume::pauses;
 const TIME_WAIT: f64 = 60.0;
 /// The ports that Linux takes by itself where nothing else is set: 32768 to 60999 (`ip_local_port_range`).
 const EPHEMERAL: u64 = 28_232;
+/// Ports that our own TCP takes client ports from: all that need no privilege, 1024 to 65535.
+const OWN: u64 = 64_512;
 
 /// Who closes first, and has the connection in TIME-WAIT then (RFC 9293 §3.6).
 fn closes_first(spec: &SessionSpec) -> &'static str {
@@ -50,10 +52,13 @@ pub(super) fn needs(page: &mut Page, spec: &SessionSpec, group: &SessionGroup, r
             None => "as many as come together: there is no limit".to_owned(),
         },
     };
-    page.fact(
-        "open",
-        &format!("{open}; each takes {descriptors} of the file descriptors (ulimit -n)"),
-    );
+    match spec.stack {
+        StackChoice::Host => page.fact(
+            "open",
+            &format!("{open}; each takes {descriptors} of the file descriptors (ulimit -n)"),
+        ),
+        StackChoice::Own => page.fact("open", &open),
+    }
     page.fact("memory", &memory(spec, most));
     if spec.from.is_some() {
         page.fact("ports", &ports(spec, group, rate));
@@ -61,6 +66,10 @@ pub(super) fn needs(page: &mut Page, spec: &SessionSpec, group: &SessionGroup, r
 }
 
 fn memory(spec: &SessionSpec, most: Option<u64>) -> String {
+    if spec.stack == StackChoice::Own {
+        return "of our own TCP about 250 bytes for each end of a session; what is sent is not kept, and what arrived out of order up to 256 MiB in all"
+            .to_owned();
+    }
     let (send, receive) = (spec.tcp.send_buffer, spec.tcp.receive_buffer);
     let (Some(send), Some(receive)) = (send, receive) else {
         return "buffers of each end as the system chooses them: up to the last numbers of net.ipv4.tcp_wmem and tcp_rmem".to_owned();
@@ -82,13 +91,17 @@ fn memory(spec: &SessionSpec, most: Option<u64>) -> String {
 fn ports(spec: &SessionSpec, group: &SessionGroup, rate: Option<f64>) -> String {
     let closer = closes_first(spec);
     let (clients, servers) = (&group.clients.pool, &group.servers.pool);
-    let each = clients.ports.as_ref().map_or(EPHEMERAL, |ports| ports.len());
+    let (by_itself, which) = match spec.stack {
+        StackChoice::Host => (EPHEMERAL, "as Linux has them by itself"),
+        StackChoice::Own => (OWN, "from 1024 on"),
+    };
+    let each = clients.ports.as_ref().map_or(by_itself, |ports| ports.len());
     let ways = clients.addresses.len().max(1).saturating_mul(servers.addresses.len().max(1));
     let ways = ways.saturating_mul(servers.ports.as_ref().map_or(1, |ports| ports.len()));
     let there = each.saturating_mul(ways);
     let which = match clients.ports {
         Some(_) => "the pool's",
-        None => "as Linux has them by itself",
+        None => which,
     };
     let have = format!(
         "there are {} ({} for each client's and server's address and port: {which})",

@@ -196,7 +196,8 @@ fn responses(http: &Http, script: &Script) -> Option<Volume> {
         Op::HttpServer(server) => Some(server),
         _ => None,
     })?;
-    let number = if http.method == Method::Head { server.head } else { server.response };
+    let number =
+        if http.method == Method::Head { server.current.head } else { server.current.response };
     let message = script.messages.get(usize::from(number))?;
     let body = match message.body {
         Body::None => 0.0,

@@ -6,11 +6,13 @@
 
 use super::ReceiverSide;
 use super::pair::Pair;
-use crate::model::{Equation, FlowReport, Received, SessionEnd, SessionReport, Term};
+use crate::model::{Equation, FlowReport, Received, SessionEnd, SessionReport, StackReport, Term};
 use wirebeat_meter::summary::FlowSummary;
 
-/// With more flows than this, only those of their sums are listed that are wrong.
+/// With more flows, groups of sessions or ports than this, only those of their sums are listed that are wrong.
 const FLOWS: usize = 100;
+/// How the scope of a sum of our own TCP begins.
+pub const OWN_TCP: &str = "own TCP on ";
 
 /// All sums: each flow's when there are several, the total's, and the receiver's.
 pub fn checks(
@@ -138,6 +140,19 @@ pub fn of_sessions(sessions: &[SessionReport]) -> Vec<Equation> {
         checks.push(between_ends(group, other));
     }
     if sessions.len() > FLOWS {
+        checks.retain(|equation: &Equation| !equation.balances());
+    }
+    checks
+}
+
+/// The sums of our own TCP on each port. Of very many ports only those that are wrong.
+pub fn of_stacks(stacks: &[StackReport]) -> Vec<Equation> {
+    let check = |stack: &StackReport| {
+        let kinds: Vec<_> = stack.segments.kinds().collect();
+        equation(&format!("{OWN_TCP}{}", stack.port), ("segments sent", stack.segments.all), &kinds)
+    };
+    let mut checks: Vec<Equation> = stacks.iter().map(check).collect();
+    if stacks.len() > FLOWS {
         checks.retain(|equation: &Equation| !equation.balances());
     }
     checks

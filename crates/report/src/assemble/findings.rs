@@ -4,6 +4,7 @@
 //! the tester itself lost are a finding.
 
 use super::cards;
+use super::consistency::OWN_TCP;
 use crate::human;
 use crate::model::{
     CaptureKind, DelayClock, End, Finding, FindingKind, FlowReport, LossBasis, QueueChoice,
@@ -63,9 +64,12 @@ fn checks(report: &Report) -> Option<String> {
     let mut scopes: Vec<&str> = wrong.map(|equation| equation.scope.as_str()).collect();
     scopes.dedup();
     (report.verdict == Verdict::CountersInconsistent).then(|| {
-        let counted = match scopes.iter().all(|scope| scope.starts_with("sessions ")) {
-            true => "sessions or bytes",
-            false => "frames",
+        let all = |begin: &str| scopes.iter().all(|scope| scope.starts_with(begin));
+        let counted = match () {
+            () if all("sessions ") => "sessions or bytes",
+            () if all(OWN_TCP) => "segments",
+            () if scopes.iter().any(|scope| scope.starts_with(OWN_TCP)) => "frames, sessions, bytes or segments",
+            () => "frames",
         };
         format!(
             "the counters are inconsistent ({}): {counted} were counted twice, not at all, or came from elsewhere",

@@ -4,8 +4,10 @@
 //! rates, consistency checks and findings follow from them here, by pure functions. Either side may be absent. One
 //! step is one file: `pair` brings the two sides of each flow together, `rates` makes rates of
 //! counts, `consistency` checks the sums, `findings` says what limited the run.
-//! `sessions` and `session_findings` do the same for TCP sessions.
+//! `sessions` and `session_findings` do the same for TCP sessions, `stacks` for our own TCP below them; `beside` makes one report
+//! of both.
 
+mod beside;
 mod cards;
 mod consistency;
 mod findings;
@@ -14,9 +16,11 @@ mod pair;
 mod rates;
 mod session_findings;
 mod sessions;
+mod stacks;
 
 use std::time::SystemTime;
 
+pub use beside::side_by_side;
 pub use intervals::{FlowIntervalCounts, IntervalCounts, interval};
 pub use sessions::{SessionGroup, SessionIntervalCounts, session_interval};
 
@@ -25,7 +29,7 @@ use wirebeat_units::{FrameRate, Nanos};
 
 use crate::model::{
     Capture, Change, Cost, DelayClock, End, Json, MemberKind, Outage, Relation, Replay, Report,
-    SCHEMA_VERSION, Sizes, Station, Verdict, Volume,
+    SCHEMA_VERSION, Sizes, StackReport, Station, Verdict, Volume,
 };
 use crate::time::rfc3339;
 
@@ -62,6 +66,8 @@ pub struct RunFacts {
     pub captures: Vec<Capture>,
     /// What sessions did, by group and end.
     pub sessions: Vec<SessionGroup>,
+    /// What our own TCP did, by port and thread.
+    pub stacks: Vec<StackReport>,
 }
 
 /// How the clocks of sender and receiver relate.
@@ -206,6 +212,8 @@ pub fn assemble(
     let mut consistency_checks = consistency::checks(&pairs, &flows, &total, receiver.as_ref());
     let sessions = sessions::reports(&facts.sessions, facts.duration);
     consistency_checks.extend(consistency::of_sessions(&sessions));
+    let stacks = stacks::reports(&facts.stacks);
+    consistency_checks.extend(consistency::of_stacks(&stacks));
     let others = receiver.as_ref().map(|receiver| pair::others(&pairs, receiver));
     let balanced = consistency_checks.iter().all(|equation| equation.balances());
     let mut expectations = sessions.iter().flat_map(|group| &group.expectations);
@@ -229,6 +237,7 @@ pub fn assemble(
         intervals: Vec::new(),
         session_intervals: sessions::intervals(&facts.sessions),
         sessions,
+        stacks,
         changes: facts.changes,
         outages: facts.outages,
         replays: facts.replays,
@@ -243,6 +252,7 @@ pub fn assemble(
     };
     report.findings = findings::findings(&report, at_interfaces, facts.machine);
     report.findings.extend(session_findings::findings(&report.sessions, &facts.sessions));
+    report.findings.extend(stacks::findings(&report.stacks));
     report.findings.sort_by_key(|finding| finding.kind);
     report
 }
@@ -285,5 +295,7 @@ fn cost(cpu: &CpuTime, duration: Nanos) -> Cost {
 
 #[cfg(test)]
 mod session_tests;
+#[cfg(test)]
+mod stack_tests;
 #[cfg(test)]
 mod tests;

@@ -64,6 +64,13 @@ pub struct SessionIntervalCounts {
     pub open: u64,
 }
 
+impl SessionGroup {
+    /// What it did in a second, in a run that lasted so long.
+    pub fn rates(&self, duration: Nanos) -> Option<SessionRates> {
+        rates(&self.summary.counts, over(self, duration), self.starting)
+    }
+}
+
 /// What a report says of each group, of a run that lasted so long.
 pub(super) fn reports(groups: &[SessionGroup], duration: Nanos) -> Vec<SessionReport> {
     groups.iter().map(|group| report(group, groups.len(), duration)).collect()
@@ -112,7 +119,7 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
             data: counts.data_segments,
             retransmitted: counts.retransmitted_segments,
         },
-        rates: rates(counts, over(group, duration), group.starting),
+        rates: group.rates(duration),
         statuses: statuses.collect(),
         times: times(&group.summary),
         timers_ns: named.map(|(name, timer)| (name.clone(), Stats::of(timer))).collect(),

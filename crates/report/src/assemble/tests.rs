@@ -27,6 +27,7 @@ pub(super) fn facts() -> RunFacts {
         replays: Vec::new(),
         captures: Vec::new(),
         sessions: Vec::new(),
+        stacks: Vec::new(),
     }
 }
 

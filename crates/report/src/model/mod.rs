@@ -12,6 +12,7 @@ mod interval;
 mod json;
 mod replay;
 mod session;
+mod stack;
 mod station;
 mod stats;
 
@@ -31,6 +32,10 @@ pub use session::{
     Expectation, PlannedActual, SessionBytes, SessionEnd, SessionEnds, SessionInterval,
     SessionIntervals, SessionMessages, SessionRates, SessionReport, SessionSegments, SessionStarts,
     SessionTimes, StatusCount,
+};
+pub use stack::{
+    StackArrivals, StackBytes, StackLink, StackRecoveries, StackReport, StackSegments,
+    StackSessions, StackState,
 };
 pub use station::{
     Clock, Cost, DelayClock, HardwareTimestamps, Host, Interruptions, Relation, Station, Thread,
@@ -87,6 +92,9 @@ pub struct Report {
     /// What sessions did in each interval, in the order of time. Neighbouring ones of a long run are merged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub session_intervals: Vec<SessionIntervals>,
+    /// What our own TCP did, by port; absent where no session went over it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<StackReport>,
     /// What changed in the flows while they were sent, in the order of time.
     #[serde(default)]
     pub changes: Vec<Change>,
@@ -274,6 +282,8 @@ pub enum FindingKind {
     NothingReceived,
     /// Sessions were opened, and none was established.
     NothingEstablished,
+    /// A next hop did not answer when our own TCP asked for its link-layer address.
+    NextHopSilent,
     /// A link was down for a while.
     LinkDown,
     /// This machine had no port, file descriptor or memory for sessions: the tester's failure, not the peer's.
@@ -308,6 +318,8 @@ pub enum FindingKind {
     CardChanged,
     /// The receiver itself lost frames.
     ReceiverDrops,
+    /// Segments with a wrong checksum came in for our own TCP, which dropped them.
+    ChecksumsWrong,
     /// Records came too late from those who read them.
     ReaderBehind,
     /// Records that cannot be sent, or are none, were left out.
@@ -347,7 +359,7 @@ pub enum FindingKind {
 /// A sum that must be right: `left = right + right + …`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Equation {
-    /// What it is about: "total", "flow voice", "receiver".
+    /// What it is about: "total", "flow voice", "receiver", "own TCP on a".
     pub scope: String,
     /// The left side.
     pub left: Term,

@@ -1,10 +1,11 @@
-//! Text for people: a summary that fits a screen (a table of the flows, each group of sessions, then what limited the
-//! run), and by choice the details.
+//! Text for people: a summary that fits a screen (a table of the flows, each group of sessions, our own TCP, then what
+//! limited the run), and by choice the details.
 //!
 //! At most 100 columns where the numbers allow. Names come from users and peers, so nothing in them
 //! reaches a terminal as a control sequence.
 
 mod bins;
+mod blocks;
 mod card;
 mod flow;
 pub mod interval;
@@ -12,6 +13,7 @@ mod members;
 mod overview;
 mod run;
 mod sessions;
+mod stacks;
 pub mod style;
 pub mod table;
 
@@ -28,10 +30,12 @@ pub const WIDTH: usize = 100;
 pub fn report(report: &Report, rendering: Rendering) -> String {
     let style = Style::new(rendering.colour);
     let mut parts = vec![headline(report, style)];
-    if report.sessions.is_empty() || !report.flows.is_empty() {
+    let sessions = !report.sessions.is_empty() || !report.stacks.is_empty();
+    if !sessions || !report.flows.is_empty() {
         parts.push(overview::table(report, style));
     }
     parts.extend(sessions::sessions(report, style));
+    parts.extend(stacks::stacks(report, style));
     parts.extend(overview::findings(report, style));
     parts.extend(overview::changes(report, style));
     parts.extend(overview::captures(report, style));

@@ -3,8 +3,9 @@
 //! Made for 80 columns: counters that are not zero stand side by side, and a percentile that is the maximum, because there are
 //! too few values, is left out.
 
+use super::blocks::{Block, COLUMNS, line, side_by_side};
 use super::overview::time;
-use super::style::{Style, clean, cut, hang, width};
+use super::style::{Style, clean, cut, hang};
 use super::table::{Cell, NOTHING, Table};
 use crate::human;
 use crate::model::{
@@ -12,8 +13,6 @@ use crate::model::{
     Stats, StatusCount,
 };
 
-/// Columns that a line should not exceed.
-const COLUMNS: usize = 80;
 /// Groups that are shown; the rest are in the JSON form.
 const GROUPS: usize = 8;
 /// Statuses that are shown.
@@ -22,8 +21,6 @@ const STATUSES: usize = 12;
 const TIMERS: usize = 16;
 /// Columns of a timer's name.
 const NAME: usize = 16;
-/// Columns between counters that stand side by side.
-const BETWEEN: usize = 3;
 /// What was timed from the actual start has a row of its own where it differs by more than this part: less is hard to see
 /// beside what histograms are exact to (0.4 %) and what differs from run to run.
 const DIFFERS: f64 = 0.05;
@@ -52,14 +49,6 @@ fn group(group: &SessionReport, style: Style) -> String {
         out += &self::expectation(expectation, style);
     }
     out
-}
-
-/// Adds `text` behind a label, if there is any.
-fn line(out: &mut String, label: &str, text: &str) {
-    if !text.is_empty() {
-        out.push_str(&hang(label, text, COLUMNS));
-        out.push('\n');
-    }
 }
 
 /// "web (client, host stack, http to 10.0.2.9:80)".
@@ -104,45 +93,13 @@ fn asked(group: &SessionReport) -> String {
     clean(&parts.join("; "))
 }
 
-/// Counters under a title: name, value, and whether it needs attention.
-struct Block {
-    title: &'static str,
-    rows: Vec<(&'static str, String, bool)>,
-}
-
-impl Block {
-    fn new(title: &'static str) -> Block {
-        Block { title, rows: Vec::new() }
-    }
-
-    /// Adds a counter, if it is not zero.
-    fn count(&mut self, name: &'static str, count: u64, bad: bool) {
-        if count > 0 {
-            self.rows.push((name, human::count(count), bad));
-        }
-    }
-
-    fn bytes(&mut self, name: &'static str, bytes: u64) {
-        if bytes > 0 {
-            self.rows.push((name, human::bytes(bytes as f64), false));
-        }
-    }
-
-    /// Columns of the names, and of the values.
-    fn widths(&self) -> (usize, usize) {
-        let names = self.rows.iter().map(|(name, ..)| width(name)).max().unwrap_or(0);
-        let values = self.rows.iter().map(|(_, value, _)| width(value)).max().unwrap_or(0);
-        (names, values.max(width(self.title).saturating_sub(names + 2)))
-    }
-}
-
 fn counters(group: &SessionReport) -> Vec<Block> {
     let SessionReport { starts, ends, messages, bytes, segments, .. } = group;
     let mut begun = Block::new("sessions");
     begun.count("due", starts.due.unwrap_or(0), false);
     begun.count("expired", starts.expired.unwrap_or(0), true);
     // that none was opened is to be seen
-    begun.rows.push(("opened", human::count(starts.opened), starts.opened == 0));
+    begun.told("opened", human::count(starts.opened), starts.opened == 0);
     begun.count("established", starts.established, false);
     begun.count("most open", group.most_open, false);
     let mut ended = Block::new("ended");
@@ -167,37 +124,8 @@ fn counters(group: &SessionReport) -> Vec<Block> {
     data.count("segments", segments.data, false);
     data.count("retransmitted", segments.retransmitted, false);
     let mut blocks = vec![begun, ended, data];
-    blocks.retain(|block| !block.rows.is_empty());
+    blocks.retain(|block| !block.is_empty());
     blocks
-}
-
-/// Blocks beside each other.
-fn side_by_side(blocks: &[Block], style: Style) -> String {
-    let pad = |columns: usize| " ".repeat(columns);
-    let mut titles = String::new();
-    let height = blocks.iter().map(|block| block.rows.len()).max().unwrap_or(0);
-    let mut lines = vec![String::new(); height];
-    for (place, block) in blocks.iter().enumerate() {
-        let between = if place == 0 { 2 } else { BETWEEN };
-        let (names, values) = block.widths();
-        let wide = names + 2 + values;
-        titles += &format!("{}{}{}", pad(between), block.title, pad(wide - width(block.title)));
-        for (row, line) in lines.iter_mut().enumerate() {
-            let Some((name, value, bad)) = block.rows.get(row) else {
-                *line += &pad(between + wide);
-                continue;
-            };
-            let gap = pad((names - width(name)) + 2 + (values - width(value)));
-            let value = if *bad { style.bad(value) } else { value.clone() };
-            *line += &format!("{}{name}{gap}{value}", pad(between));
-        }
-    }
-    let mut out = style.strong(titles.trim_end()) + "\n";
-    for line in lines {
-        out += line.trim_end();
-        out.push('\n');
-    }
-    out
 }
 
 /// What happened in a second, as far as anything did.

@@ -18,10 +18,10 @@ use super::place;
 const REFUSAL: &[u8] = b"{\"error\"";
 /// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
-/// Between two attempts to connect to a session that has too many connections.
+/// Between two attempts to connect to a run that has too many connections.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Why a session gave no answer.
+/// Why a run gave no answer.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", self.fault())]
 pub enum ClientError {
@@ -66,21 +66,21 @@ impl ClientError {
     pub fn fault(&self) -> Fault {
         match self {
             ClientError::None => {
-                fault!("no session of yours can be controlled"; "start one with --control")
+                fault!("no run of yours can be controlled"; "start one with --control")
             }
             ClientError::Several(it) => {
                 fault!(
-                    "several sessions of yours can be controlled";
+                    "several runs of yours can be controlled";
                     "choose one with --control: {}", list(it)
                 )
             }
             ClientError::Place(it) => it.clone(),
             ClientError::Unreachable { path, source } => {
-                fault!("no session answers at '{}': {source}", path.display())
+                fault!("no run answers at '{}': {source}", path.display())
             }
             ClientError::Silent { path, within } => {
                 fault!(
-                    "the session at '{}' gave no whole answer within {} s",
+                    "the run at '{}' gave no whole answer within {} s",
                     path.display(), within.as_secs_f64();
                     "give it more time with --timeout, or look whether its program hangs or is \
                      stopped"
@@ -90,12 +90,12 @@ impl ClientError {
                 fault!(
                     "the answer of '{}' is longer than the {most} bytes that it can have",
                     path.display();
-                    "it is not a session of Wirebeat: choose another with --control"
+                    "it is not a run of Wirebeat: choose another with --control"
                 )
             }
             ClientError::Answer { path, source } => {
                 fault!(
-                    "the answer of '{}' is not one of a session (at byte {})",
+                    "the answer of '{}' is not one of a run (at byte {})",
                     path.display(), source.column();
                     "choose another with --control, or use the same Wirebeat for both"
                 )
@@ -110,7 +110,7 @@ fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// The socket of this user's one session.
+/// The socket of this user's one run.
 pub fn find() -> Result<PathBuf, ClientError> {
     let mut living = place::living().map_err(ClientError::Place)?;
     match living.len() {
@@ -120,7 +120,7 @@ pub fn find() -> Result<PathBuf, ClientError> {
     }
 }
 
-/// Asks the session at `path`, which has to have answered `within` this time.
+/// Asks the run at `path`, which has to have answered `within` this time.
 pub fn ask(path: &Path, request: &ControlRequest, within: Duration) -> Result<Answer, ClientError> {
     let until = Instant::now() + within;
     let unreachable = |source: io::Error| match source.kind() {
@@ -130,7 +130,7 @@ pub fn ask(path: &Path, request: &ControlRequest, within: Duration) -> Result<An
         _ => ClientError::Unreachable { path: path.to_owned(), source },
     };
     let mut stream = connect(path, until).map_err(unreachable)?;
-    // A session that refuses says why before it is asked, and may have closed by now.
+    // A run that refuses says why before it is asked, and may have closed by now.
     let sent = write(&mut stream, &line(request), until);
     let mut answer = Vec::new();
     let read = read(&mut stream, &mut answer, request, until);
@@ -149,7 +149,7 @@ pub fn ask(path: &Path, request: &ControlRequest, within: Duration) -> Result<An
         .map_err(|source| ClientError::Answer { path: path.to_owned(), source })
 }
 
-/// Connects; a session with too many connections is waited for.
+/// Connects; a run with too many connections is waited for.
 fn connect(path: &Path, until: Instant) -> io::Result<UnixStream> {
     loop {
         match place::connect_at_once(path) {
@@ -239,7 +239,7 @@ mod tests {
 
     use super::*;
 
-    /// What is made of a session that does this with a connection.
+    /// What is made of a run that does this with a connection.
     fn asked(name: &str, session: impl FnOnce(UnixStream) + Send) -> Result<Answer, ClientError> {
         let path = std::env::temp_dir().join(format!("wb-client-{name}-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wirebeat_traffic::compile::Part;
 use wirebeat_traffic::scenario::change::Settings;
+use wirebeat_traffic::scenario::session::in_sessions_per_second;
 use wirebeat_traffic::scenario::{Change, Departures};
 use wirebeat_units::printable::printable;
 use wirebeat_units::{Fault, Nanos};
@@ -21,7 +22,7 @@ const NEXT_MAX: usize = 80;
 /// escaped, and the keys.
 pub(super) const FLOW_MAX: usize = 64 * 4 + (SENDS_MAX + NEXT_MAX) * 2 + 64;
 
-/// What can be asked of a session: `{"do": "change", "flow": "voice", "to": {"rate": "2kpps"}}`.
+/// What can be asked of a run: `{"do": "change", "flow": "voice", "to": {"rate": "2kpps"}}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ControlRequest {
@@ -43,7 +44,7 @@ pub enum ControlRequest {
     StopAll {},
 }
 
-/// What a session answers.
+/// What a run answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
@@ -92,6 +93,13 @@ pub enum State {
     Ended,
 }
 
+/// What rates count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    Frames,
+    Sessions,
+}
+
 /// What a change comes to.
 pub(super) enum What {
     /// The flow goes on with this.
@@ -102,7 +110,7 @@ pub(super) enum What {
 
 impl FlowState {
     pub(super) fn of(
-        flow: &str,
+        (flow, of): (&str, Of),
         part: Option<&Part>,
         now: Nanos,
         next: Option<(&str, Nanos)>,
@@ -115,14 +123,15 @@ impl FlowState {
         };
         let sends = part.map_or(String::new(), |part| {
             let flow = &part.phase.flow;
-            settings(&Settings {
+            let now = Settings {
                 rate: Some(flow.rate.clone()).filter(|_| flow.replay.is_none()),
                 departures: Some(flow.departures.clone())
                     .filter(|distribution| *distribution != Departures::Constant),
                 size: flow.size.clone(),
                 packet: None,
                 sub_flows: flow.replay.as_ref().and_then(|replay| replay.sub_flows),
-            })
+            };
+            settings(&now, of)
         });
         let next = next.map(|(change, at)| shortened(format!("from {at} on: {change}"), NEXT_MAX));
         FlowState { flow: flow.to_owned(), state, sends: shortened(sends, SENDS_MAX), next }
@@ -144,16 +153,23 @@ fn shortened(text: String, most: usize) -> String {
 }
 
 /// A change in words.
-pub(crate) fn words(change: &Change) -> String {
+pub(crate) fn words(change: &Change, of: Of) -> String {
     match change {
         Change::Pause => "paused".to_owned(),
         Change::Resume => "resumed".to_owned(),
-        Change::To(to) => settings(to),
+        Change::To(to) => settings(to, of),
     }
 }
 
-fn settings(settings: &Settings) -> String {
-    let Ok(Value::Object(settings)) = serde_json::to_value(settings) else { return String::new() };
+fn settings(settings: &Settings, of: Of) -> String {
+    let rate = settings.rate.as_ref().filter(|_| of == Of::Sessions);
+    let rate = rate.and_then(in_sessions_per_second);
+    let Ok(Value::Object(mut settings)) = serde_json::to_value(settings) else {
+        return String::new();
+    };
+    if let (Some(rate), Some(written)) = (rate, settings.get_mut("rate")) {
+        *written = rate.into();
+    }
     let word = |(key, value): (&String, &Value)| match value {
         Value::String(text) => format!("{key} {text}"),
         Value::Array(headers) if key == "packet" => format!("packet of {} parts", headers.len()),
@@ -221,7 +237,7 @@ mod tests {
         }
         let Ok(ControlRequest::Change { to, .. }) = read(settings) else { panic!("no change") };
         assert_eq!(
-            words(&to),
+            words(&to, Of::Frames),
             r#"departures exponential, rate 2kpps, size {"mix":{"1518B":2,"64B":1}}"#
         );
     }

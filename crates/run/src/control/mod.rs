@@ -1,8 +1,8 @@
-//! Changing the flows of a running session from outside.
+//! Changing the flows of a run, and the starts of its sessions, from outside.
 //!
 //! [`Control`] is the handle: it lists, changes and stops flows. A change is compiled here, wins all transmit
 //! cores through [`Changes`], and is noted for the report. `socket.rs` offers the handle to the owner of the
-//! session on a local socket, `place.rs` says where that lies, `message.rs` what is said on it, and `client.rs` is
+//! run on a local socket, `place.rs` says where that lies, `message.rs` what is said on it, and `client.rs` is
 //! the other end. The senders do not know any of this.
 
 pub mod client;
@@ -16,11 +16,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::drive::{Changes, Refused, Update};
 use wirebeat_report::model::{Change as Noted, ChangeOrigin};
-use wirebeat_traffic::compile::{CompileError, Live};
+use wirebeat_traffic::compile::{CompileError, Live, Part};
 use wirebeat_traffic::program::{Flow, Program};
 use wirebeat_traffic::scenario::Change;
+use wirebeat_traffic::scenario::session::check_settings;
 use wirebeat_units::{Fault, Nanos, fault, into_fault};
 
+pub(crate) use message::Of;
 use message::{FlowState, What, words};
 
 /// How far ahead of now a change takes effect at first: what the senders need, and time to compile it.
@@ -28,7 +30,7 @@ const AHEAD: Nanos = Nanos::from_millis(150);
 /// How often it is tried, each time twice as far ahead.
 const TRIES: u32 = 6;
 
-/// Whether a session can be changed from outside.
+/// Whether a run can be changed from outside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Controlled {
     /// It cannot.
@@ -51,9 +53,9 @@ pub enum ControlError {
     Unknown(String),
     /// The flow is over.
     Ended(String),
-    /// The session has not begun to send.
+    /// The run has not begun.
     NotStarted,
-    /// The session is over.
+    /// The run is over.
     Over,
     /// It has been changed too often.
     TooMany,
@@ -66,6 +68,8 @@ pub enum ControlError {
     },
     /// Headers stay as they are.
     Headers,
+    /// The starts of sessions do not change in this way.
+    Sessions(Fault),
     /// The machine is too busy.
     Busy,
 }
@@ -76,17 +80,17 @@ impl ControlError {
         match self {
             ControlError::Invalid(inner) => inner.problem().fault(),
             ControlError::Unknown(it) => {
-                fault!("there is no flow '{it}'"; "'wirebeat ctl list' shows those there are")
+                fault!("there is no flow '{it}', and no group of sessions that starts by a rate"; "'wirebeat ctl list' shows those there are")
             }
-            ControlError::Ended(it) => fault!("flow '{it}' has ended"),
+            ControlError::Ended(it) => fault!("'{it}' has ended"),
             ControlError::NotStarted => {
-                fault!("the session has not begun to send"; "try again in a moment")
+                fault!("the run has not begun"; "try again in a moment")
             }
-            ControlError::Over => fault!("the session sends nothing any more"),
-            ControlError::TooMany => fault!("this session has reached its limit of changes"),
+            ControlError::Over => fault!("the run sends nothing any more"),
+            ControlError::TooMany => fault!("this run has reached its limit of changes"),
             ControlError::TooLong { longest, room } => {
                 fault!(
-                    "frames of {longest} bytes do not fit: this session has room for {room} bytes";
+                    "frames of {longest} bytes do not fit: this run has room for {room} bytes";
                     "start it with a flow of that size"
                 )
             }
@@ -96,6 +100,7 @@ impl ControlError {
                     "write the change under 'at' in the scenario"
                 )
             }
+            ControlError::Sessions(why) => why.clone(),
             ControlError::Busy => {
                 fault!("the change could not be made in time on this busy machine"; "try again")
             }
@@ -105,18 +110,71 @@ impl ControlError {
 
 into_fault!(ControlError);
 
-/// A handle on a running session. Clones share it.
+/// What changes in one way: the flows of a run, or the starts of its sessions.
+#[derive(Debug)]
+pub(crate) struct Changeable {
+    live: Mutex<Live>,
+    changes: Changes,
+    /// The longest frame of each flow that the senders have room for, without FCS; `None`: starts of sessions, which have no frames.
+    room: Option<Vec<u16>>,
+    /// What was changed from outside.
+    noted: Mutex<Vec<Noted>>,
+}
+
+impl Changeable {
+    fn new(live: Live, threads: usize, room: Option<Vec<u16>>) -> Changeable {
+        let (live, noted) = (Mutex::new(live), Mutex::new(Vec::new()));
+        Changeable { live, changes: Changes::new(threads), room, noted }
+    }
+
+    /// The starts of sessions, by so many threads.
+    pub(crate) fn starts(live: Live, threads: usize) -> Changeable {
+        Changeable::new(live, threads, None)
+    }
+
+    /// What those who send, or start sessions, listen to.
+    pub(crate) fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// What its rates count.
+    fn of(&self) -> Of {
+        if self.room.is_some() { Of::Frames } else { Of::Sessions }
+    }
+
+    /// What it is to be, from `at` on.
+    fn part(
+        &self,
+        live: &Live,
+        number: u32,
+        at: Nanos,
+        change: &Change,
+    ) -> Result<Part, ControlError> {
+        if let (Of::Sessions, Change::To(settings)) = (self.of(), change) {
+            check_settings(settings).map_err(ControlError::Sessions)?;
+        }
+        let part = live.change(number, at, change)?;
+        let Some(room) = &self.room else { return Ok(part) };
+        let room = room.get(number as usize).copied().unwrap_or(0);
+        let longest = part.stream.frames.longest();
+        if longest.buffer() > room {
+            let room = wirebeat_units::FrameLen::without_fcs(room).get();
+            return Err(ControlError::TooLong { longest: longest.get(), room });
+        }
+        Ok(part)
+    }
+}
+
+/// A handle on a run that goes on. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Control(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    live: Mutex<Live>,
-    changes: Changes,
-    /// The longest frame of each flow that the senders have room for, without FCS.
-    room: Vec<u16>,
+    first: Arc<Changeable>,
+    /// The starts of sessions beside flows.
+    beside: OnceLock<Arc<Changeable>>,
     start: OnceLock<Nanos>,
-    noted: Mutex<Vec<Noted>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -124,126 +182,139 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Control {
-    /// Of a session with so many transmit cores; `room` as in [`Inner`].
+    /// Of flows that so many transmit cores send; `room` as in [`Changeable`].
     pub(crate) fn new(live: Live, cores: usize, room: Vec<u16>) -> Control {
-        Control(Arc::new(Inner {
-            live: Mutex::new(live),
-            changes: Changes::new(cores),
-            room,
-            start: OnceLock::new(),
-            noted: Mutex::new(Vec::new()),
-        }))
+        Control::of(Arc::new(Changeable::new(live, cores, Some(room))))
     }
 
-    /// The session starts at this time of the monotonic clock.
+    /// Of this alone.
+    pub(crate) fn of(first: Arc<Changeable>) -> Control {
+        Control(Arc::new(Inner { first, beside: OnceLock::new(), start: OnceLock::new() }))
+    }
+
+    /// Has the starts of these sessions change by the same handle.
+    pub(crate) fn join(&self, starts: Arc<Changeable>) {
+        self.0.beside.get_or_init(|| starts);
+    }
+
+    /// The run starts at this time of the monotonic clock.
     pub(crate) fn begin(&self, start: Nanos) {
         self.0.start.get_or_init(|| start);
     }
 
     /// What the transmit cores listen to.
     pub(crate) fn changes(&self) -> &Changes {
-        &self.0.changes
+        &self.0.first.changes
     }
 
-    /// The program with all changes.
+    /// The program of the flows with all changes.
     pub(crate) fn program(&self) -> Program {
-        locked(&self.0.live).program()
+        locked(&self.0.first.live).program()
     }
 
-    /// All changes until `end`, those of the scenario among them, in the order of time.
+    /// All that changes.
+    fn parts(&self) -> impl Iterator<Item = &Arc<Changeable>> {
+        [Some(&self.0.first), self.0.beside.get()].into_iter().flatten()
+    }
+
+    /// All changes until `end`, those of the scenario among them, in the order of time; those of sessions beside flows are noted by the
+    /// handle of the sessions.
     pub(crate) fn noted(&self, end: Nanos, completed: bool) -> Vec<Noted> {
-        let live = locked(&self.0.live);
+        let live = locked(&self.0.first.live);
         let name = |flow: u32| live.flows().get(flow as usize).map_or("", |flow| &flow.name);
-        let mut noted = planned(live.planned(), name);
+        let mut noted = planned(live.planned(), self.0.first.of(), name);
         noted.retain(|change| change.at_ns < end.get());
         // A run may end by itself a moment before the changes that end it were to take effect.
         let end = if completed { end.saturating_add(AHEAD) } else { end };
         let in_time = |change: &&Noted| change.at_ns < end.get();
-        noted.extend(locked(&self.0.noted).iter().filter(in_time).cloned());
+        noted.extend(locked(&self.0.first.noted).iter().filter(in_time).cloned());
         noted.sort_by_key(|change| change.at_ns);
         noted
     }
 
     fn elapsed(&self) -> Result<Nanos, ControlError> {
         let start = *self.0.start.get().ok_or(ControlError::NotStarted)?;
-        if self.0.changes.over() {
+        if self.parts().all(|part| part.changes.over()) {
             return Err(ControlError::Over);
         }
         Ok(MonotonicClock.now().saturating_sub(start))
     }
 
-    /// The flows as they are now, in the order of the scenario.
+    /// The flows as they are now, in the order of the scenario, and after them the groups of sessions that start by a rate.
     pub fn list(&self) -> Result<Vec<FlowState>, ControlError> {
         let now = self.elapsed()?;
-        let live = locked(&self.0.live);
-        let noted = locked(&self.0.noted);
-        let to_come = noted.iter().filter(|change| change.at_ns > now.get());
-        let next: Vec<_> = to_come.collect();
-        let flows = (0..).zip(live.flows());
-        let state = |(number, flow): (u32, &Flow)| {
-            let next = next.iter().rfind(|change| change.flow == flow.name);
-            let next = next.map(|change| (change.change.as_str(), Nanos::new(change.at_ns)));
-            FlowState::of(&flow.name, live.part(number, now), now, next)
-        };
-        Ok(flows.map(state).collect())
+        let mut all = Vec::new();
+        for part in self.parts() {
+            let live = locked(&part.live);
+            let noted = locked(&part.noted);
+            let next: Vec<_> = noted.iter().filter(|change| change.at_ns > now.get()).collect();
+            let state = |(number, flow): (u32, &Flow)| {
+                let next = next.iter().rfind(|change| change.flow == flow.name);
+                let next = next.map(|change| (change.change.as_str(), Nanos::new(change.at_ns)));
+                FlowState::of((&flow.name, part.of()), live.part(number, now), now, next)
+            };
+            all.extend((0..).zip(live.flows()).map(state));
+        }
+        Ok(all)
     }
 
-    /// Changes a flow. Returns the time from the start of the run at which that takes effect: 150 ms from now, or the
-    /// flow's start where that is later.
+    /// Changes a flow, or the starts of a group of sessions. Returns the time from the start of the run at which that takes effect:
+    /// 150 ms from now, or the flow's start where that is later.
     pub fn change(&self, flow: &str, change: &Change) -> Result<Nanos, ControlError> {
         if matches!(change, Change::To(settings) if settings.packet.is_some()) {
             return Err(ControlError::Headers);
         }
-        let number = self.find(flow)?;
-        self.make(flow, &words(change), |live, at| {
-            let part = live.change(number, at, change)?;
-            let room = self.0.room.get(number as usize).copied().unwrap_or(0);
-            let longest = part.stream.frames.longest();
-            if longest.buffer() > room {
-                let room = wirebeat_units::FrameLen::without_fcs(room).get();
-                return Err(ControlError::TooLong { longest: longest.get(), room });
-            }
-            Ok(What::Sends(Box::new(part)))
+        let (part, number) = self.find(flow)?;
+        self.make(part, flow, &words(change, part.of()), |live, at| {
+            Ok(What::Sends(Box::new(part.part(live, number, at, change)?)))
         })
     }
 
-    /// Ends a flow. Returns the time from the start of the run at which it sends no more.
+    /// Ends a flow, or the starts of a group of sessions: those that are open go on to their end. Returns the time from the start of
+    /// the run at which nothing more leaves or starts.
     pub fn stop(&self, flow: &str) -> Result<Nanos, ControlError> {
-        let number = self.find(flow)?;
-        self.make(flow, "stopped", |live, at| {
+        let (part, number) = self.find(flow)?;
+        self.make(part, flow, "stopped", |live, at| {
             let ended = || ControlError::Ended(flow.to_owned());
             live.part(number, at).map(|_| What::Stops(number, at)).ok_or_else(ended)
         })
     }
 
-    /// Ends all flows that have not ended. Returns when each does, by name.
+    /// Ends all that has not ended. Returns when each does, by name.
     pub fn stop_all(&self) -> Result<Vec<(String, Nanos)>, ControlError> {
-        let names: Vec<String> =
-            locked(&self.0.live).flows().iter().map(|flow| flow.name.clone()).collect();
+        let mut names = Vec::new();
+        for part in self.parts() {
+            names.extend(locked(&part.live).flows().iter().map(|flow| flow.name.clone()));
+        }
         let mut stopped = Vec::new();
         for name in names {
             match self.stop(&name) {
                 Ok(at) => stopped.push((name, at)),
-                Err(ControlError::Ended(_)) => {}
+                // one part of a run may be over while the other goes on
+                Err(ControlError::Ended(_) | ControlError::Over) => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(stopped)
     }
 
-    fn find(&self, flow: &str) -> Result<u32, ControlError> {
-        let found = locked(&self.0.live).find(flow);
+    fn find(&self, flow: &str) -> Result<(&Changeable, u32), ControlError> {
+        let found = self.parts().find_map(|part| {
+            let number = locked(&part.live).find(flow)?;
+            Some((part.as_ref(), number))
+        });
         found.ok_or_else(|| ControlError::Unknown(flow.to_owned()))
     }
 
-    /// Makes a change at the soonest time at which all senders can follow it.
+    /// Makes a change at the soonest time at which all who follow it can.
     fn make(
         &self,
+        part: &Changeable,
         name: &str,
         words: &str,
         what: impl Fn(&Live, Nanos) -> Result<What, ControlError>,
     ) -> Result<Nanos, ControlError> {
-        let mut live = locked(&self.0.live);
+        let mut live = locked(&part.live);
         let start = *self.0.start.get().ok_or(ControlError::NotStarted)?;
         let now = || MonotonicClock.now().saturating_sub(start);
         for attempt in 0..TRIES {
@@ -258,7 +329,7 @@ impl Control {
                 What::Stops(flow, at) => Update { flow: *flow, at: *at, stream: None },
             };
             let at = update.at;
-            match self.0.changes.publish(update, now) {
+            match part.changes.publish(update, now) {
                 Ok(()) => {}
                 Err(Refused::TooLate) => continue,
                 Err(Refused::Over) => return Err(ControlError::Over),
@@ -270,7 +341,7 @@ impl Control {
             }
             let (flow, change) = (name.to_owned(), words.to_owned());
             let origin = ChangeOrigin::Control;
-            locked(&self.0.noted).push(Noted { at_ns: at.get(), flow, change, origin });
+            locked(&part.noted).push(Noted { at_ns: at.get(), flow, change, origin });
             return Ok(at);
         }
         Err(ControlError::Busy)
@@ -280,12 +351,13 @@ impl Control {
 /// What a scenario plans to change, in words.
 pub(crate) fn planned<'a>(
     changes: impl Iterator<Item = (u32, Nanos, &'a Change)>,
+    of: Of,
     name: impl Fn(u32) -> &'a str,
 ) -> Vec<Noted> {
     let noted = |(flow, at, change): (u32, Nanos, &Change)| Noted {
         at_ns: at.get(),
         flow: name(flow).to_owned(),
-        change: words(change),
+        change: words(change, of),
         origin: ChangeOrigin::Scenario,
     };
     changes.map(noted).collect()

@@ -1,8 +1,8 @@
-//! Where control sockets lie, and how what a dead session left is found.
+//! Where control sockets lie, and how what a dead run left is found.
 //!
 //! A socket without a path of its own lies in a directory that belongs to its owner alone, under the number of
 //! its process. A `Directory` is looked at and used through one file descriptor, so that nobody can put another in its
-//! place in between. Whether a socket belongs to a living session is asked of the socket: nobody answers on a dead one.
+//! place in between. Whether a socket belongs to a living run is asked of the socket: nobody answers on a dead one.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -137,7 +137,7 @@ fn directory(runtime: &Directory) -> Result<Option<Directory>, Fault> {
     }
 }
 
-/// Where the socket of this process lies unless a path is given. The directory is made, and what dead sessions
+/// Where the socket of this process lies unless a path is given. The directory is made, and what dead runs
 /// left in it is removed.
 pub(super) fn default_place() -> Result<(Directory, PathBuf), Fault> {
     let runtime = runtime()?;
@@ -157,7 +157,7 @@ pub(super) fn default_place() -> Result<(Directory, PathBuf), Fault> {
     Ok((directory, PathBuf::from(format!("{}{ENDING}", std::process::id()))))
 }
 
-/// The sockets of this user's living sessions, in the default directory.
+/// The sockets of this user's living runs, in the default directory.
 pub fn living() -> Result<Vec<PathBuf>, Fault> {
     let Some(directory) = directory(&runtime()?)? else { return Ok(Vec::new()) };
     let mut living = directory.sockets()?;
@@ -171,7 +171,7 @@ pub fn living() -> Result<Vec<PathBuf>, Fault> {
     Ok(living.iter().map(|name| directory.path_of(name)).collect())
 }
 
-/// Connects without waiting: `WouldBlock` where a session has as many connections waiting as it takes. The stream does not
+/// Connects without waiting: `WouldBlock` where a run has as many connections waiting as it takes. The stream does not
 /// block either.
 pub(super) fn connect_at_once(path: &Path) -> io::Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

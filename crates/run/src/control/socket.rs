@@ -1,7 +1,7 @@
-//! The control socket: one thread that answers the owner of the session, and nobody else.
+//! The control socket: one thread that answers the owner of the run, and nobody else.
 //!
 //! The socket is made with its mode before it has a name, listens before it has its final one, and is gone with
-//! its session. The kernel says who is at the other end; anyone but the owner and root is sent away. Everything
+//! its run. The kernel says who is at the other end; anyone but the owner and root is sent away. Everything
 //! a client can use up is bounded: connections, bytes of a line, time without a whole line.
 
 use std::io::{self, Read, Write};
@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const WRITE: Duration = Duration::from_secs(1);
 /// How long is waited after an error of the system.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How often the end of the session is looked for.
+/// How often the end of the run is looked for.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// A socket that listens and that nobody is answered on yet. Its file is gone when it is dropped.
@@ -191,9 +191,7 @@ impl ControlServer {
         let set = stream.set_write_timeout(Some(WRITE));
         let user = socket_peercred(&stream).map(|peer| peer.uid.as_raw());
         let refusal = match user {
-            Ok(user) if user != 0 && user != place::user() => {
-                "this session belongs to another user"
-            }
+            Ok(user) if user != 0 && user != place::user() => "this run belongs to another user",
             Err(_) => "it is not known who you are",
             Ok(_) if self.connections.len() >= CONNECTIONS => "too many connections; try again",
             Ok(_) if set.is_ok() => {

@@ -1,13 +1,14 @@
 //! Usable engines, and sources of measurement error on this machine.
 //!
-//! [`diagnose`] tries each engine (`engines.rs`) without touching an interface that carries traffic, and
-//! judges the facts that `wirebeat-host` gathers (`rules.rs`, one rule for each). [`self_test`] sends on an interface that its
+//! [`diagnose`] tries each engine (`engines.rs`) without touching an interface that carries traffic, looks at what sessions can have
+//! (`sessions.rs`), and judges the facts that `wirebeat-host` gathers (`rules.rs`, one rule for each). [`self_test`] sends on an interface that its
 //! owner names (`selftest/`). The result is plain data; how it is shown is the business of control planes.
 
 mod address;
 mod engines;
 mod rules;
 mod selftest;
+mod sessions;
 
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ pub use rules::Finding;
 pub use selftest::{
     Load, Measured, SelfTest, SelfTestRequest, Trial, TrialResult, UNKNOWN_STATION, self_test,
 };
+pub use sessions::Sessions;
 pub use wirebeat_host::Interface;
 
 /// How long the noise of the machine is listened to. CPU time is counted in ticks of 10 ms, so that less
@@ -33,6 +35,8 @@ const LISTEN: Duration = Duration::from_millis(500);
 pub struct Diagnosis {
     /// Each engine, in the order of the table: the fastest first.
     pub engines: Vec<EngineCheck>,
+    /// What sessions can have.
+    pub sessions: Sessions,
     /// Sources of measurement error: the gravest first.
     pub findings: Vec<Finding>,
     /// The facts that the findings are made of.
@@ -63,7 +67,9 @@ impl Diagnosis {
 /// Looks at the machine; takes about a second.
 pub fn diagnose() -> Result<Diagnosis, NetlinkError> {
     let facts = Facts::gather()?;
-    Ok(Diagnosis { engines: engines::check(), findings: rules::judge(&facts), facts })
+    let engines = engines::check();
+    let sessions = sessions::look(&engines);
+    Ok(Diagnosis { engines, sessions, findings: rules::judge(&facts), facts })
 }
 
 impl Facts {
@@ -95,6 +101,8 @@ mod tests {
         assert!(diagnosis.can_send());
         let json = serde_json::to_value(&diagnosis).unwrap();
         assert!(json["engines"][0]["usability"].is_object(), "{json}");
+        assert!(diagnosis.sessions.client_ports.is_some_and(|ports| ports > 0));
+        assert!(json["sessions"]["congestions"].as_array().is_some_and(|all| !all.is_empty()));
         assert!(json["facts"]["noise"]["elapsed_ns"].as_u64().unwrap() > 0);
     }
 

@@ -2,26 +2,31 @@
 
 use std::sync::Arc;
 
+use wirebeat_engine::clock::Wait;
+use wirebeat_engine::port::TxPlan;
 use wirebeat_engine_linux::kernel::{
     self, FRAME_MAX, KernelOptions, KernelReceiver, KernelTx, ObservationOptions, ReceiveOptions,
     SharedSequences,
 };
 use wirebeat_engine_linux::link::switched_on;
 use wirebeat_engine_linux::promiscuous::Promiscuous;
+use wirebeat_engine_linux::xdp::StationRx;
 use wirebeat_host::Machine;
+use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_meter::meter::Flows;
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_netlink::{Link, XdpMode};
 use wirebeat_traffic::engines::Engine;
-use wirebeat_units::FrameLen;
+use wirebeat_units::{BufferLen, FrameLen, fault};
 
 use super::{
-    Missing, OwnMeter, RxOpening, Transmitter, TxCore, TxOpening, link, on_real_time,
+    Missing, OwnMeter, RxOpening, Transmitter, TxCore, TxOpening, carry, link, on_real_time,
     resting_transmitter,
 };
 use crate::error::RunError;
 use crate::ports::ResolvedPort;
 use crate::receivers::{Receiver, Receiving};
+use crate::sessions::{Carrier, OwnParts};
 use crate::tapping::{Observing, PortTaps};
 
 /// What to use where this engine cannot serve.
@@ -156,6 +161,50 @@ impl super::Driver for Driver {
             (Box::new(receiver), observing),
             (how.groups, promiscuous),
         ))
+    }
+
+    /// Frames leave by the program, on the CPU of the thread that makes them, and come by an AF_XDP socket.
+    fn open_stack(
+        &self,
+        port: &ResolvedPort,
+        parts: OwnParts,
+    ) -> Result<Box<dyn Carrier + Send>, RunError> {
+        let link = link(port, Engine::Kernel)?;
+        let station = parts.hosts.link.mac;
+        if link.mac == Some(station) {
+            return Err(RunError::usage(
+                fault!(
+                    "over the engine 'kernel' our hosts have an Ethernet address of their own, and {station} is that of {}",
+                    link.name;
+                    "leave 'mac' out, name another, or use the engine 'packet'"
+                )
+                .at(format!("ports.{}.hosts.mac", port.name)),
+            ));
+        }
+        let attachment = port.attach(Engine::Kernel)?;
+        if port.takes_redirected()? == Some(false) {
+            return Err(missing_redirect(port, "it has no NDO_XMIT among its XDP features"));
+        }
+        let frame_max = BufferLen::new(parts.frame_max);
+        let options = KernelOptions {
+            index: link.index.get(),
+            interface: link.name.clone(),
+            plan: TxPlan { tags: 1, frame_max, ..TxPlan::default() },
+            wait: Wait::Sleep,
+            thread: None,
+            unix_offset: UnixOffset::default(),
+            sequences: None,
+            shared: None,
+            // the other end of a virtual cable wants none here
+            attachment: link.kind.is_none().then(|| Arc::clone(&attachment)),
+            link: link.speed,
+            observe: None,
+        };
+        let open = || -> Result<_, RunError> {
+            let rx = StationRx::open(&link.name, attachment, station)?;
+            carry(port, parts, (KernelTx::open(options)?, rx))
+        };
+        port.enter(open)?
     }
 
     fn header_masks(&self) -> usize {

@@ -18,25 +18,28 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use wirebeat_endpoint::{OwnStack, check_addresses};
 use wirebeat_engine::budget::RunClock;
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::drive::{Driven, Job, Plan, drive};
 use wirebeat_engine::loopback::VirtualClock;
-use wirebeat_engine::port::{TxCaps, TxPort};
+use wirebeat_engine::port::{RxPort, TxCaps, TxPort};
 use wirebeat_engine_linux::kernel::Shared;
 use wirebeat_engine_linux::scheduling::ThreadOrders;
 use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_meter::interval::Metered;
 use wirebeat_meter::meter::Flows;
 use wirebeat_meter::summary::MeterSummary;
+use wirebeat_neighbours::{Conflict, Outcome};
 pub(crate) use wirebeat_traffic::engines::{Ability, Engine, TransmitQueue};
 use wirebeat_traffic::program::Program;
-use wirebeat_units::Fault;
+use wirebeat_units::{Fault, fault};
 
 use crate::error::RunError;
 use crate::options::Options;
 use crate::ports::ResolvedPort;
 use crate::receivers::{IdlePort, IdleRx, Receiver, Receiving};
+use crate::sessions::{Carrier, OwnParts};
 use crate::tapping::{SentTap, SentTaps, TappedTx};
 
 pub(crate) use choice::{
@@ -134,6 +137,21 @@ pub(crate) trait Driver: Sync {
     ) -> Result<bool, RunError> {
         let _ = (port, idle, how);
         Ok(false)
+    }
+
+    /// Puts our own TCP on `port`, for the rest of a run. Where others share the link, it is found out before whether one of them has
+    /// an address of `parts`.
+    fn open_stack(
+        &self,
+        port: &ResolvedPort,
+        parts: OwnParts,
+    ) -> Result<Box<dyn Carrier + Send>, RunError> {
+        let _ = parts;
+        let own =
+            Engine::names(|engine| engine.can(Ability::CarrySessions) && !engine.is_virtual());
+        Err(RunError::usage(fault!(
+            "our own TCP does not run over the engine of port '{}'", port.name; "use one of: {own}"
+        )))
     }
 
     /// How many different sets of header fields may change in flows that it knows by their headers.
@@ -265,6 +283,23 @@ where
             None => drive(&mut self.port, &clock, job, plan),
             Some(tap) => drive(&mut TappedTx::new(&mut self.port, &clock, tap), &clock, job, plan),
         }
+    }
+}
+
+/// Our own TCP over these halves of a port.
+fn carry(
+    port: &ResolvedPort,
+    parts: OwnParts,
+    (mut tx, mut rx): (impl TxPort + Debug + 'static, impl RxPort + Debug + 'static),
+) -> Result<Box<dyn Carrier + Send>, RunError> {
+    let neighbours = parts.neighbours(&port.name)?;
+    let checked = check_addresses(&mut tx, &mut rx, &MonotonicClock, &neighbours)?;
+    match checked {
+        Outcome::Conflict(Conflict { address, mac }) => Err(RunError::machine(fault!(
+            "{address} is an address of another station on {}: {mac}", port.interface();
+            "choose addresses that nobody has"
+        ))),
+        _ => Ok(Box::new(OwnStack::new(parts.settings, (tx, rx), MonotonicClock, neighbours))),
     }
 }
 

@@ -2,9 +2,11 @@
 
 use wirebeat_engine::clock::MonotonicClock;
 
-use wirebeat_engine::port::{PortError, RxPort, TxPort};
+use wirebeat_engine::port::{PortError, RxPort, TxPlan, TxPort};
 use wirebeat_engine_linux::card::Card;
-use wirebeat_engine_linux::packet::{Accept, Fanout, Kinds, PacketReceive, PacketRx, PacketTx};
+use wirebeat_engine_linux::packet::{
+    Accept, Fanout, Kinds, PacketReceive, PacketRx, PacketTx, PromptRx,
+};
 use wirebeat_host::Machine;
 use wirebeat_meter::observation::Observed;
 use wirebeat_traffic::engines::Engine;
@@ -12,12 +14,13 @@ use wirebeat_units::Bytes;
 
 use super::probing::{LOOPBACK, MEMORY, plan, reason};
 use super::{
-    Missing, RxOpening, Transmitter, TxCore, TxOpening, link, on_real_time, resting_receiver,
-    resting_transmitter,
+    Missing, RxOpening, Transmitter, TxCore, TxOpening, carry, link, on_real_time,
+    resting_receiver, resting_transmitter,
 };
 use crate::error::RunError;
 use crate::ports::ResolvedPort;
 use crate::receivers::{self, IdlePort, Receiver, Receiving};
+use crate::sessions::{Carrier, OwnParts};
 
 /// The ring of each of several queues: an eighth of a second, however little comes.
 const SHARED_RING: Bytes = Bytes::new(16 << 20);
@@ -63,6 +66,19 @@ impl super::Driver for Driver {
         let card = card.as_deref();
         let opened = port.enter(|| open_queues(interface, &receive, (how.queues, card)))??;
         receivers::start(opening, opened, MonotonicClock, how)
+    }
+
+    fn open_stack(
+        &self,
+        port: &ResolvedPort,
+        parts: OwnParts,
+    ) -> Result<Box<dyn Carrier + Send>, RunError> {
+        let interface = &link(port, Engine::Packet)?.name;
+        let plan = TxPlan { tags: 1, ..TxPlan::default() };
+        let open = || -> Result<_, PortError> {
+            Ok((PacketTx::open_large(interface, &plan)?, PromptRx::open(interface, Accept::All)?))
+        };
+        carry(port, parts, port.enter(open)??)
     }
 
     fn rearm_transmitter(

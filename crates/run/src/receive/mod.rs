@@ -39,6 +39,7 @@ use crate::engines::{
 };
 use crate::error::RunError;
 use crate::facts;
+use crate::flows;
 use crate::intervals::Timeline;
 use crate::links::{self, Links};
 use crate::listening;
@@ -48,7 +49,6 @@ use crate::placement::{self, Cpus};
 use crate::ports::{self, ResolvedPort};
 use crate::priority;
 use crate::receivers::{self, Receiver, Receiving};
-use crate::session;
 use crate::tapping::{Keeping, KeptRun, PortCapture, PortTaps, WantedFrames};
 use crate::timestamps;
 
@@ -179,6 +179,7 @@ pub fn receive(
         replays: Vec::new(),
         captures,
         sessions: Vec::new(),
+        stacks: Vec::new(),
     };
     let summary = received.summary;
     let side =
@@ -475,7 +476,7 @@ fn wait(
         let over = request.time.is_some_and(|time| elapsed >= time)
             || is_full()
             || request.count.is_some_and(|count| receiver.has_measured(count));
-        let end = session::stopped(stop).or_else(|| links.look(now));
+        let end = flows::stopped(stop).or_else(|| links.look(now));
         let end = end.or(over.then_some(End::Completed));
         if let Some(end) = end {
             look(observer, elapsed, true);

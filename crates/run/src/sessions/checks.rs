@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use wirebeat_sockets::machine;
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
 use wirebeat_traffic::scenario::Scenario;
-use wirebeat_traffic::values::session::AddressPool;
+use wirebeat_traffic::values::session::{AddressPool, StackChoice};
 use wirebeat_units::{Nanos, fault};
 
 use crate::error::RunError;
@@ -86,7 +86,12 @@ pub(super) fn check(
     }
     let mut wanted = 0_u64;
     let mut listening: Vec<(Option<&String>, std::net::SocketAddr, &str)> = Vec::new();
-    for group in &sessions.groups {
+    for (number, group) in sessions.groups.iter().enumerate() {
+        if group.stack == StackChoice::Own {
+            check_apart(group, sessions.groups.get(..number).unwrap_or_default())?;
+            notices.extend(check_client_ports(group, sessions, scenario, ports)?);
+            continue;
+        }
         let tuples = group.servers.pool.ports.as_ref().map_or(1, |ports| ports.len());
         let listeners = group.servers.pool.addresses.len().max(1).saturating_mul(tuples);
         if group.server.is_some() && listeners > LISTENERS_MAX {
@@ -123,6 +128,36 @@ pub(super) fn check(
         )));
     }
     Ok(notices)
+}
+
+/// That our own TCP on a port knows of which group a new session is, and that it does not talk to itself.
+fn check_apart(group: &SessionGroup, before: &[SessionGroup]) -> Result<(), RunError> {
+    let at = format!("sessions.{}", group.name);
+    if group.from.is_some() && group.from == group.to {
+        return Err(RunError::usage(
+            fault!(
+                "with 'stack: own' both ends of sessions cannot be at one port: a link does not bring back what it is sent";
+                "use two ports, or 'stack: host'"
+            )
+            .at(at),
+        ));
+    }
+    let serves = |of: &&SessionGroup| {
+        of.stack == StackChoice::Own && of.server.is_some() && of.to == group.to
+    };
+    for other in before.iter().filter(serves).filter(|_| group.server.is_some()) {
+        let (mine, theirs) = (&group.servers.pool, &other.servers.pool);
+        if mine.overlaps(theirs) {
+            return Err(RunError::usage(
+                fault!(
+                    "some of its sessions would be accepted where those of '{}' are", other.name;
+                    "give each group addresses or ports of its own"
+                )
+                .at(at),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// How many connections each of `threads` may have.
@@ -180,8 +215,10 @@ fn check_client_ports(
     // both are settings of the namespace
     let loopback = to.is_some_and(|to| to.is_loopback());
     let settings = || (reuses_time_wait(loopback), machine::ephemeral_ports());
-    let (reuses, range) = match port {
+    let own = group.stack == StackChoice::Own;
+    let (reuses, range) = match port.filter(|_| !own) {
         Some(port) => port.enter(settings)?,
+        None if own => (false, None),
         None => settings(),
     };
     if reuses {
@@ -189,6 +226,7 @@ fn check_client_ports(
     }
     let range = match &group.clients.pool.ports {
         Some(ports) => ports.len(),
+        None if own => wirebeat_endpoint::CLIENT_PORTS,
         // the default of Linux
         None => range.map_or(28_232, |range| range.len() as u64),
     };

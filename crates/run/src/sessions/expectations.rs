@@ -2,32 +2,65 @@
 
 use wirebeat_meter::session::{SessionSummary, SessionTime};
 use wirebeat_meter::summary::Distribution;
-use wirebeat_report::model::{self, Stats};
+use wirebeat_report::model::{self, SessionRates, Stats};
 use wirebeat_traffic::scenario::session::Expectation;
-use wirebeat_traffic::scenario::session::expect::Measured;
+use wirebeat_traffic::scenario::session::expect::{Measured, percentile};
 use wirebeat_units::human;
 
-/// What came of an expectation.
-pub(super) fn judge(expectation: &Expectation, summary: &SessionSummary) -> model::Expectation {
+/// What came of an expectation, at an end with these rates.
+pub(super) fn judge(
+    expectation: &Expectation,
+    summary: &SessionSummary,
+    rates: Option<&SessionRates>,
+) -> model::Expectation {
     let text = expectation.to_string();
     let (measured, met) = match &expectation.measured {
         Measured::Counter(name) => {
             let count = counter(name, summary);
             (count.to_string(), expectation.comparison.holds(count, expectation.value))
         }
+        Measured::Status(statuses) => {
+            let mine = summary.statuses.iter().filter(|(status, _)| statuses.contains(**status));
+            let count = mine.fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
+            (count.to_string(), expectation.comparison.holds(count, expectation.value))
+        }
+        Measured::Rate(name) => match rates.and_then(|rates| rate(name, rates)) {
+            Some((rate, text)) => {
+                (text, expectation.comparison.holds(rate, expectation.value as f64))
+            }
+            None => (NOTHING.to_owned(), false),
+        },
         Measured::Time { of, statistic, actual } => {
             match distribution(of, *actual, summary)
-                .and_then(|times| statistic_of(&Stats::of(times), statistic))
+                .and_then(|times| statistic_of(times, statistic))
             {
                 Some(time) => {
                     let met = expectation.comparison.holds(time, expectation.value as f64);
                     (human::time(time), met)
                 }
-                None => ("nothing was measured".to_owned(), false),
+                None => (NOTHING.to_owned(), false),
             }
         }
     };
     model::Expectation { text, measured, met }
+}
+
+const NOTHING: &str = "nothing was measured";
+
+/// A rate and how it is written.
+fn rate(name: &str, rates: &SessionRates) -> Option<(f64, String)> {
+    let events = |rate: f64| (rate, format!("{}/s", human::number(rate)));
+    let bits = |rate: f64| (rate, human::bit_rate(rate));
+    Some(match name {
+        "opened" => events(rates.opened_per_second),
+        "established" => events(rates.established_per_second),
+        "ended" => events(rates.ended_per_second),
+        "requests" => events(rates.requests_per_second),
+        "responses" => events(rates.responses_per_second),
+        "goodput" => bits(rates.goodput_bits_per_second),
+        "acked" => bits(rates.acked_bits_per_second),
+        _ => return None,
+    })
 }
 
 fn counter(name: &str, summary: &SessionSummary) -> u64 {
@@ -78,17 +111,15 @@ fn distribution<'a>(
 }
 
 /// In nanoseconds.
-fn statistic_of(stats: &Stats, statistic: &str) -> Option<f64> {
-    let percentiles = &stats.percentiles;
+fn statistic_of(times: &Distribution, statistic: &str) -> Option<f64> {
+    if let Some(share) = percentile(statistic) {
+        return times.quantile(share).map(|value| value as f64);
+    }
+    let stats = Stats::of(times);
     let whole = |value: Option<i64>| value.map(|value| value as f64);
     match statistic {
         "min" => whole(stats.min),
         "mean" => stats.mean,
-        "p50" => whole(percentiles.p50),
-        "p90" => whole(percentiles.p90),
-        "p99" => whole(percentiles.p99),
-        "p99.9" => whole(percentiles.p99_9),
-        "p99.99" => whole(percentiles.p99_99),
         "max" => whole(stats.max),
         _ => None,
     }
@@ -115,8 +146,24 @@ mod tests {
                 at.saturating_add(Nanos::from_millis(millis)),
             );
         }
+        meter.status(200);
+        meter.status(503);
         let summary = meter.summary(&[]);
+        let rates = SessionRates {
+            established_per_second: 999.6,
+            goodput_bits_per_second: 2e9,
+            ..SessionRates::default()
+        };
         for (text, met) in [
+            ("response.p95 < 98ms", true),
+            ("response.p95 > 90ms", true),
+            ("status.503 == 1", true),
+            ("status.5xx == 0", false),
+            ("status.4xx == 0", true),
+            ("rate.established >= 1000/s", false),
+            ("rate.established >= 999/s", true),
+            ("rate.goodput >= 2Gbps", true),
+            ("rate.goodput > 2Gbps", false),
             ("established >= 1000", true),
             ("established > 1000", false),
             ("failed == 2", true),
@@ -125,11 +172,11 @@ mod tests {
             ("response.min.actual >= 1ms", true),
             ("connect.p50 < 1s", false),
         ] {
-            let judged = judge(&text.parse().unwrap(), &summary);
+            let judged = judge(&text.parse().unwrap(), &summary, Some(&rates));
             assert_eq!(judged.met, met, "{judged:?}");
         }
         assert_eq!(
-            judge(&"connect.p50 < 1s".parse().unwrap(), &summary).measured,
+            judge(&"connect.p50 < 1s".parse().unwrap(), &summary, None).measured,
             "nothing was measured"
         );
     }

@@ -4,13 +4,20 @@
 //! the group's time-out to end. Then, or when the run is asked to stop, all that is open is closed in order, and given up after a
 //! while. `checks.rs` finds before the start what this machine cannot do.
 
+mod carrier;
 mod checks;
+mod counted;
 mod expectations;
 mod outcome;
+mod own;
+mod ports;
+mod simulated;
 mod words;
 mod worker;
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use wirebeat_converse::{End, Waiting};
@@ -19,17 +26,23 @@ use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_meter::session::SessionCounts;
 use wirebeat_report::assemble::{SessionIntervalCounts, session_interval};
 use wirebeat_report::model::{self, FlowInterval, Interval, Report, SessionEnd};
-use wirebeat_traffic::compile::compile_sessions;
+use wirebeat_traffic::compile::{Live, compile_live_sessions};
 use wirebeat_traffic::program::script::Sessions;
 use wirebeat_traffic::scenario::{LateChoice, Scenario, WaitChoice};
 use wirebeat_traffic::schedule::Shard;
-use wirebeat_units::{Nanos, fault};
+use wirebeat_traffic::values::session::StackChoice;
+use wirebeat_units::Nanos;
 
+use crate::control::socket::ControlSocket;
+use crate::control::{Changeable, Control, Controlled};
+use crate::engines::{Engine, driver};
 use crate::error::RunError;
+use crate::flows::{VirtualPorts, check_clocks};
 use crate::observe::{Looks, Observer, Progress, SessionProgress, Stop};
 use crate::options::Options;
 use crate::placement::Cpus;
-use crate::ports;
+pub(crate) use carrier::Carrier;
+pub(crate) use own::OwnParts;
 use worker::{Job, Worker};
 
 /// From the decision to start until the first session is due: threads get going in the meantime.
@@ -43,13 +56,17 @@ const INTERVALS_MAX: usize = 4096;
 
 /// A run of sessions that is ready to start: compiled, checked, its servers listening.
 #[derive(Debug)]
-pub struct PreparedSessions {
+pub(crate) struct PreparedSessions {
     scenario: Scenario,
     sessions: Sessions,
     options: Options,
     workers: Vec<Worker>,
     machine: Machine,
     notices: Vec<String>,
+    /// What changes their starts, where that is asked for; the handle, and the socket if there is one.
+    pub(crate) changeable: Option<Arc<Changeable>>,
+    pub(crate) control: Option<Control>,
+    control_socket: Option<ControlSocket>,
 }
 
 /// Which groups' ends a snapshot of counts is of.
@@ -59,38 +76,53 @@ pub(crate) type Counts = BTreeMap<(usize, SessionEnd), SessionCounts>;
 ///
 /// # Errors
 /// What the scenario cannot mean, or this machine cannot do.
-pub fn prepare_sessions(
-    scenario: &Scenario,
-    options: Options,
-) -> Result<PreparedSessions, RunError> {
-    if !scenario.flows.is_empty() {
-        return Err(RunError::usage(fault!(
-            "flows and sessions in one run are not possible yet";
-            "make a scenario of each, and run them at the same time"
-        )));
-    }
+pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedSessions, RunError> {
     let files = crate::files::read(scenario, &options)?;
-    let sessions = compile_sessions(scenario, &files)?;
+    let (sessions, live) = compile_live_sessions(scenario, &files)?;
     let cpus = Cpus::here();
     for (name, port) in &scenario.ports {
         cpus.check(&format!("port '{name}'"), &port.cores)?;
     }
-    let mut found = ports::unlinked(scenario);
-    for port in &mut found {
-        port.namespace = ports::namespace(port.spec.namespace.as_deref(), &options.namespaces)?;
-    }
+    let found = ports::find(scenario, &sessions, &options)?;
     let sessions = checks::with_addresses(sessions, &found)?;
     let notices = checks::check(&sessions, scenario, &found)?;
+    for port in found.iter().filter(|port| port.link.is_some()) {
+        // of both ends of a cable, before either sends
+        driver(ports::engine(port)?).prepare_receiver(port)?;
+    }
     let mut workers = Vec::new();
-    for port in &found {
-        let mine = worker::share(&sessions, &port.name);
+    let mut simulated = Vec::new();
+    let carried = found.iter().flat_map(|port| StackChoice::ALL.map(|stack| (port, stack)));
+    for (port, stack) in carried {
+        let mine = worker::share(&sessions, &port.name, stack);
         if mine.groups.iter().all(|group| group.client.is_none() && group.server.is_none()) {
             continue;
         }
+        let number = (workers.len() + simulated.len()) as u8;
+        let engine = (stack == StackChoice::Own).then(|| ports::engine(port)).transpose()?;
+        if engine.is_some_and(Engine::is_virtual) {
+            let secret = own::Secret::of_seed(scenario.seed, number);
+            simulated.push(simulated::SimulatedEnd {
+                port: port.name.clone(),
+                parts: own::parts(&mine, port, (number, secret))?,
+                sessions: mine,
+                cable: port.spec.cable.clone(),
+                file: port.spec.file.as_ref().map(|file| options.path(file)),
+            });
+            continue;
+        }
+        let mut own = match engine {
+            None => None,
+            Some(engine) => {
+                let parts = own::parts(&mine, port, (number, own::Secret::new()?))?;
+                Some(driver(engine).open_stack(port, parts)?)
+            }
+        };
         let of = port.spec.cores.len().max(1) as u32;
         for number in 0..of {
             let cpu = port.spec.cores.get(number as usize).map(|&cpu| usize::from(cpu));
             let job = Job {
+                own: own.take(),
                 port: port.name.clone(),
                 namespace: port.namespace.clone(),
                 cpu,
@@ -101,29 +133,64 @@ pub fn prepare_sessions(
                     WaitChoice::Hybrid => Waiting::Hybrid,
                     WaitChoice::Sleep => Waiting::Sleep,
                 },
-                drift: (scenario.run.late == LateChoice::Drop).then_some(scenario.run.drift),
+                drift: drift(scenario),
                 time: scenario.run.time,
                 settle: scenario.run.settle,
+                changes: None,
             };
             workers.push(job);
         }
     }
     let share = checks::connections(workers.len());
+    let simulation = ports::simulation(simulated, scenario, &options, !workers.is_empty())?;
+    let changing = options.control != Controlled::No;
+    check_clocks(VirtualPorts {
+        count: usize::from(simulation.is_some()),
+        of: usize::from(simulation.is_some()),
+        controlled: changing,
+    })?;
+    let changeable = changing.then(|| changeable(&mut workers, live));
+    let workers = workers.into_iter().map(|job| Worker::open(job, share));
     let workers: Result<Vec<Worker>, RunError> =
-        workers.into_iter().map(|job| Worker::open(job, share)).collect();
+        workers.chain(simulation.map(Worker::simulate)).collect();
+    let workers = workers?;
+    // last, so that a signal that ends the program while it waits leaves no socket behind
+    let control_socket = match &options.control {
+        Controlled::BySocket(path) => Some(ControlSocket::open(path.as_deref())?),
+        Controlled::No | Controlled::ByHandle => None,
+    };
     Ok(PreparedSessions {
         scenario: scenario.clone(),
         sessions,
         options,
-        workers: workers?,
+        workers,
         machine: Machine::observe(),
         notices,
+        control: changeable.clone().map(Control::of),
+        changeable,
+        control_socket,
     })
+}
+
+/// Has all threads that start sessions by a rate listen to changes.
+fn changeable(workers: &mut [Job], live: Live) -> Arc<Changeable> {
+    let starts = |job: &&mut Job| job.sessions.groups.iter().any(|group| group.starts.is_some());
+    let starting: Vec<&mut Job> = workers.iter_mut().filter(starts).collect();
+    let changeable = Arc::new(Changeable::starts(live, starting.len()));
+    for (place, job) in starting.into_iter().enumerate() {
+        job.changes = Some((Arc::clone(&changeable), place));
+    }
+    changeable
+}
+
+/// How late a session may start.
+fn drift(scenario: &Scenario) -> Option<Nanos> {
+    (scenario.run.late == LateChoice::Drop).then_some(scenario.run.drift)
 }
 
 impl PreparedSessions {
     /// What the person who waits should know before the start.
-    fn tell(&self, observer: &mut dyn Observer) {
+    pub(crate) fn tell(&self, observer: &mut dyn Observer) {
         self.notices.iter().for_each(|notice| observer.notice(notice));
         for worker in &self.workers {
             for (group, address) in worker.listening() {
@@ -133,21 +200,45 @@ impl PreparedSessions {
         }
     }
 
+    /// Where the control socket lies, if there is one.
+    pub(crate) fn control_path(&self) -> Option<&Path> {
+        self.control_socket.as_ref().map(ControlSocket::path)
+    }
+
     /// Runs to the end and reports.
-    pub fn start(mut self, observer: &mut dyn Observer, stop: &Stop) -> Report {
+    pub(crate) fn start(self, observer: &mut dyn Observer, stop: &Stop) -> Report {
         self.tell(observer);
+        self.start_at(MonotonicClock.now().saturating_add(LEAD), observer, stop)
+    }
+
+    /// The same with times that count from `begin`, which may be over.
+    pub(crate) fn start_at(
+        mut self,
+        mut begin: Nanos,
+        observer: &mut dyn Observer,
+        stop: &Stop,
+    ) -> Report {
         let started = SystemTime::now();
         let cpu = CpuTimes::now();
-        let begin = MonotonicClock.now().saturating_add(LEAD);
+        let in_no_time = self.workers.iter().any(|worker| worker.in_no_time);
         self.workers.iter().for_each(|worker| worker.start(begin));
+        let socket = self.control_socket.take().zip(self.control.clone());
+        let serving = socket.map(|(socket, control)| socket.serve(control));
+        if let Some(Err(error)) = &serving {
+            observer.notice(&format!("nothing answers on the control socket: {error}"));
+        }
+        self.control.iter().for_each(|control| control.begin(begin));
         let mut watch = Watching::new(&self, begin);
         let mut end = model::End::Completed;
         loop {
             std::thread::sleep(WATCH);
             let now = MonotonicClock.now();
-            watch.look(&self.workers, now, observer);
+            match in_no_time {
+                true => watch.look_in_no_time(&self.workers, now, observer),
+                false => watch.look(&self.workers, now, observer),
+            }
             if end == model::End::Completed
-                && let Some(reason) = crate::session::stopped(stop)
+                && let Some(reason) = crate::flows::stopped(stop)
             {
                 end = reason;
                 // clients leave first: their servers are let go when they have, as at any end
@@ -160,15 +251,27 @@ impl PreparedSessions {
                 let ours = |worker: &&Worker| worker.serves_ours_alone();
                 self.workers.iter().filter(ours).for_each(Worker::finish);
             }
+            if self.workers.iter().all(Worker::may_leave) {
+                self.workers.iter().for_each(Worker::close);
+            }
             if self.workers.iter().all(Worker::is_done) {
                 break;
             }
         }
+        drop(serving);
         let now = MonotonicClock.now();
-        let ended = now.saturating_sub(begin);
-        watch.last(&self.workers, now, observer);
+        let mut ended = now.saturating_sub(begin);
+        match in_no_time {
+            true => watch.take_in(&self.workers, observer),
+            false => watch.last(&self.workers, now, observer),
+        }
         let finished: Vec<_> =
             std::mem::take(&mut self.workers).into_iter().map(Worker::join).collect();
+        if let Some(simulated) = finished.iter().find(|worker| worker.ended.is_some()) {
+            ended = simulated.ended.unwrap_or(ended);
+            begin = simulated::BEGIN;
+            watch.end_at(ended, summed(&simulated.last), observer);
+        }
         outcome::report(
             self,
             outcome::Outcome {
@@ -222,9 +325,27 @@ impl Watching {
         }
     }
 
+    /// What was looked at on the virtual clock since the last time, in the order of its time.
+    fn take_in(&mut self, workers: &[Worker], observer: &mut dyn Observer) {
+        for (to, counts) in workers.iter().flat_map(Worker::take_intervals) {
+            self.tell(to, summed(&counts), observer);
+        }
+    }
+
+    /// The same, with a look at what was there some times a second of ours.
+    fn look_in_no_time(&mut self, workers: &[Worker], now: Nanos, observer: &mut dyn Observer) {
+        self.take_in(workers, observer);
+        if observer.watches() && self.looks.due(now.saturating_sub(self.begin), None) {
+            let (elapsed, counts) = &self.before;
+            observer.progress(&self.progress(counts, *elapsed, false));
+        }
+    }
+
     fn last(&mut self, workers: &[Worker], now: Nanos, observer: &mut dyn Observer) {
-        let elapsed = now.saturating_sub(self.begin);
-        let counts = counts(workers);
+        self.end_at(now.saturating_sub(self.begin), counts(workers), observer);
+    }
+
+    fn end_at(&mut self, elapsed: Nanos, counts: Counts, observer: &mut dyn Observer) {
         observer.progress(&self.progress(&counts, elapsed, true));
         if elapsed > self.before.0 {
             self.tell(elapsed, counts, observer);
@@ -289,11 +410,15 @@ impl Watching {
 
 /// What all workers counted so far.
 fn counts(workers: &[Worker]) -> Counts {
+    let all: Vec<_> = workers.iter().flat_map(Worker::counts).collect();
+    summed(&all)
+}
+
+/// The same, each end of a group once.
+fn summed(counts: &[(usize, End, SessionCounts)]) -> Counts {
     let mut all = Counts::new();
-    for worker in workers {
-        for (group, end, counts) in worker.counts() {
-            all.entry((group, of(end))).or_default().merge(&counts);
-        }
+    for (group, end, counts) in counts {
+        all.entry((*group, of(*end))).or_default().merge(counts);
     }
     all
 }

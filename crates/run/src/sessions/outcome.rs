@@ -8,13 +8,14 @@ use wirebeat_meter::session::SessionSummary;
 use wirebeat_report::assemble::{
     Clocks, RunFacts, SessionGroup as Group, SessionIntervalCounts, assemble,
 };
-use wirebeat_report::model::{End, FindingKind, Json, Report, SessionEnd};
+use wirebeat_report::model::{Change, End, FindingKind, Json, Report, SessionEnd};
 use wirebeat_traffic::program::script::SessionGroup;
+use wirebeat_traffic::scenario::Scenario;
 use wirebeat_units::Nanos;
 
 use super::worker::Finished;
 use super::{PreparedSessions, expectations, of, words};
-use crate::facts;
+use crate::{control, facts};
 
 /// What a run of sessions left.
 pub(super) struct Outcome {
@@ -27,16 +28,23 @@ pub(super) struct Outcome {
     pub(super) intervals: Vec<(usize, SessionEnd, SessionIntervalCounts)>,
 }
 
-pub(super) fn report(run: PreparedSessions, outcome: Outcome) -> Report {
+pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
     let Outcome { finished, mut end, started, ended, cpu, intervals, begin } = outcome;
     let mut summaries: BTreeMap<(usize, SessionEnd), SessionSummary> = BTreeMap::new();
+    let mut counted = Vec::new();
+    let in_no_time = finished.iter().any(|worker| worker.ended.is_some());
     for worker in &finished {
+        counted.extend(worker.counted.iter().cloned());
         if let Some(message) = &worker.error {
             end = End::Failed { message: message.clone() };
         }
         for (group, side, summary) in &worker.summaries {
             summaries.entry((*group, of(*side))).or_default().merge(summary);
         }
+    }
+    // with all that changed meanwhile
+    if let Some(control) = &run.control {
+        run.sessions.starts = control.program();
     }
     let places: Vec<(usize, SessionEnd)> = summaries.keys().copied().collect();
     let mut groups = Vec::new();
@@ -53,7 +61,8 @@ pub(super) fn report(run: PreparedSessions, outcome: Outcome) -> Report {
         group.intervals = mine.map(|(_, _, counts)| *counts).collect();
         let judged = side == SessionEnd::Client || plan.from.is_none();
         if let Some(spec) = run.scenario.sessions.get(&plan.name).filter(|_| judged) {
-            let judge = |expectation| expectations::judge(expectation, summary);
+            let rates = group.rates(ended);
+            let judge = |expectation| expectations::judge(expectation, summary, rates.as_ref());
             group.expectations = spec.expect.iter().map(judge).collect();
         }
         if summary.counts.failed_here > 0 && side == SessionEnd::Client {
@@ -84,6 +93,11 @@ pub(super) fn report(run: PreparedSessions, outcome: Outcome) -> Report {
     let events: u64 = groups.iter().map(|group| group.summary.counts.opened).sum();
     let (costs, spent) = facts::cost(&cpu, events);
     let scenario = run.scenario.to_json().ok().and_then(|json| Json::parse(&json));
+    let completed = end == End::Completed;
+    let changes = match &run.control {
+        Some(control) => control.noted(ended, completed),
+        None => planned(&run.scenario, ended),
+    };
     let run_facts = RunFacts {
         wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: run.options.command_line.clone(),
@@ -94,14 +108,31 @@ pub(super) fn report(run: PreparedSessions, outcome: Outcome) -> Report {
         end,
         clocks: Clocks::Same,
         costs,
-        machine: facts::disturbances(&spent, &run.machine),
-        changes: Vec::new(),
+        // of a run on a virtual clock nothing depends on how fast the machine was
+        machine: if in_no_time { Vec::new() } else { facts::disturbances(&spent, &run.machine) },
+        changes,
         outages: Vec::new(),
         replays: Vec::new(),
         captures: Vec::new(),
         sessions: groups,
+        stacks: counted.into_iter().map(|(port, counted)| counted.report(port)).collect(),
     };
     assemble(run_facts, None, None)
+}
+
+/// What the scenario planned to change in the starts of sessions before `ended`.
+fn planned(scenario: &Scenario, ended: Nanos) -> Vec<Change> {
+    let groups = (0..).zip(scenario.sessions.values());
+    let changes = groups
+        .flat_map(|(group, spec)| spec.at.iter().map(move |(&at, change)| (group, at, change)));
+    let name = |group: u32| {
+        let group = scenario.sessions.get_index(group as usize);
+        group.map_or("", |(name, _)| name.as_str())
+    };
+    let mut planned = control::planned(changes, control::Of::Sessions, name);
+    planned.retain(|change| change.at_ns < ended.get());
+    planned.sort_by_key(|change| change.at_ns);
+    planned
 }
 
 /// When a run began, on the clock of the run, and how long it took.
@@ -138,15 +169,19 @@ fn described(
         if done { by_time.min(by_count) } else { by_time }
     });
     let (local, remote) = match side {
-        SessionEnd::Client => (words::pool(&plan.clients, true), words::pool(&plan.servers, false)),
-        SessionEnd::Server => {
-            (words::pool(&plan.servers, false), words::pool(&plan.clients, false))
-        }
+        SessionEnd::Client => (
+            words::pool(&plan.clients, plan.stack, true),
+            words::pool(&plan.servers, plan.stack, false),
+        ),
+        SessionEnd::Server => (
+            words::pool(&plan.servers, plan.stack, false),
+            words::pool(&plan.clients, plan.stack, false),
+        ),
     };
     Group {
         name: plan.name.clone(),
         end: side,
-        stack: "host".to_owned(),
+        stack: plan.stack.name().to_owned(),
         program: plan.program.to_owned(),
         local,
         remote,

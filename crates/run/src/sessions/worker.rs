@@ -9,14 +9,20 @@ use std::thread::{Builder, JoinHandle};
 use wirebeat_converse::stack::{ProfileId, Stack};
 use wirebeat_converse::{Converse, End, Waiting};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
+use wirebeat_engine::drive::Update;
 use wirebeat_engine_linux::affinity;
 use wirebeat_meter::session::{SessionCounts, SessionSummary};
 use wirebeat_netlink::Namespace;
 use wirebeat_sockets::{HostStack, Limits, Profile};
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
 use wirebeat_traffic::schedule::Shard;
-use wirebeat_units::Nanos;
+use wirebeat_traffic::values::session::StackChoice;
+use wirebeat_units::{Fault, Nanos};
 
+use super::carrier::{AnyCarrier, Carrier};
+use super::counted::Counted;
+use super::simulated::Simulation;
+use crate::control::Changeable;
 use crate::error::RunError;
 
 /// Connections that wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
@@ -26,11 +32,13 @@ const SHOWN: Nanos = Nanos::from_millis(10);
 /// The longest that the loop waits without looking whether it is to end.
 const LOOK: Nanos = Nanos::from_millis(20);
 /// How long sessions that are closed by the run have to end in order.
-const CLOSING: Nanos = Nanos::from_secs(1);
+pub(super) const CLOSING: Nanos = Nanos::from_secs(1);
 
 /// What a thread is to do.
 #[derive(Debug)]
 pub(super) struct Job {
+    /// Our own TCP on the port; `None`: the system's.
+    pub(super) own: Option<Box<dyn Carrier + Send>>,
     pub(super) port: String,
     pub(super) namespace: Option<Namespace>,
     pub(super) cpu: Option<usize>,
@@ -43,53 +51,100 @@ pub(super) struct Job {
     pub(super) time: Option<Nanos>,
     /// How long servers go on after the last client.
     pub(super) settle: Nanos,
+    /// What changes the starts of its sessions, and its place among those who listen.
+    pub(super) changes: Option<(Arc<Changeable>, usize)>,
+}
+
+impl Job {
+    /// Whether the other ends of its sessions are of this run and may need an answer when it is done itself: TIME-WAIT is in our own
+    /// TCP, and gone with it. The system's stays with the system.
+    fn is_needed_longer(&self) -> bool {
+        let ends = || {
+            let groups = self.sessions.groups.iter();
+            groups.filter(|group| group.client.is_some() || group.server.is_some())
+        };
+        self.own.is_some() && ends().all(|group| group.both_ends)
+    }
 }
 
 /// What the thread shows of itself.
 #[derive(Debug, Default)]
-struct Shared {
+pub(super) struct Shared {
     counts: Mutex<Vec<(usize, End, SessionCounts)>>,
     /// One of the orders below.
-    order: AtomicU8,
+    pub(super) order: AtomicU8,
+    /// Of a run in no time: the ends of intervals that nobody has looked at yet, and the counts there.
+    intervals: Mutex<Vec<(Nanos, EndCounts)>>,
     /// Whether its clients have nothing more to do.
     clients_done: AtomicBool,
+    /// Whether it goes on for the other ends of its sessions alone.
+    stays: AtomicBool,
     done: AtomicBool,
+}
+
+impl Shared {
+    /// Shows these counts.
+    pub(super) fn show(&self, counts: Vec<(usize, End, SessionCounts)>) {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+    }
+
+    /// Shows the counts at the end of an interval on a virtual clock.
+    pub(super) fn show_interval(&self, to: Nanos, counts: EndCounts) {
+        self.intervals.lock().unwrap_or_else(PoisonError::into_inner).push((to, counts));
+    }
+
+    /// Shows that it is done.
+    pub(super) fn end(&self) {
+        self.clients_done.store(true, Ordering::Release);
+        self.done.store(true, Ordering::Release);
+    }
 }
 
 /// Let what is open come to its end (0, as it begins: go on).
 const FINISH: u8 = 1;
 /// Close all now.
-const CLOSE: u8 = 2;
+pub(super) const CLOSE: u8 = 2;
 
 /// A thread of sessions, from its listeners to its results.
 #[derive(Debug)]
 pub(super) struct Worker {
     shared: Arc<Shared>,
     go: Sender<Nanos>,
-    thread: Option<JoinHandle<Vec<(usize, End, SessionSummary)>>>,
+    thread: Option<JoinHandle<Finished>>,
     listening: Vec<(String, SocketAddr)>,
     has_clients: bool,
     serves_ours_alone: bool,
+    /// Whether it runs on a virtual clock.
+    pub(super) in_no_time: bool,
     pub(super) port: String,
 }
 
+/// What each end of a group has counted so far.
+pub(super) type EndCounts = Vec<(usize, End, SessionCounts)>;
+
 /// What a worker left.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Finished {
     pub(super) summaries: Vec<(usize, End, SessionSummary)>,
+    /// What our own TCP counted, by the names of ports.
+    pub(super) counted: Vec<(String, Counted)>,
+    /// When it ended, where that was on a virtual clock.
+    pub(super) ended: Option<Nanos>,
+    /// The counts at the end, likewise.
+    pub(super) last: EndCounts,
     /// Why it did not come to its end.
     pub(super) error: Option<String>,
 }
 
-/// The groups with the ends that are of the port `port`; the starts of others are left out.
-pub(super) fn share(sessions: &Sessions, port: &str) -> Sessions {
+/// The groups with the ends that are of the port `port` and of this stack; the starts of others are left out.
+pub(super) fn share(sessions: &Sessions, port: &str, stack: StackChoice) -> Sessions {
     let mut mine = sessions.clone();
     for group in &mut mine.groups {
-        if group.from.as_deref() != Some(port) {
+        if group.from.as_deref() != Some(port) || group.stack != stack {
             group.client = None;
             (group.starts, group.users) = (None, None);
         }
-        if group.to.as_deref() != Some(port) {
+        if group.to.as_deref() != Some(port) || group.stack != stack {
             group.server = None;
         }
     }
@@ -141,7 +196,33 @@ impl Worker {
             listening,
             has_clients,
             serves_ours_alone,
+            in_no_time: false,
             port,
+        })
+    }
+
+    /// Starts the thread of a run in no time.
+    pub(super) fn simulate(simulation: Simulation) -> Result<Worker, RunError> {
+        let shared = Arc::new(Shared::default());
+        let (go, begins) = channel();
+        let ready = simulation.open()?;
+        let seen = Arc::clone(&shared);
+        let work = move || match begins.recv() {
+            Ok(_begin) => ready.run(&seen),
+            Err(_) => Finished::default(),
+        };
+        let thread = Builder::new().name("sessions in no time".to_owned()).spawn(work);
+        let failed =
+            |error: std::io::Error| RunError::machine(format!("cannot start a thread: {error}"));
+        Ok(Worker {
+            shared,
+            go,
+            thread: Some(thread.map_err(failed)?),
+            listening: Vec::new(),
+            has_clients: true,
+            serves_ours_alone: true,
+            in_no_time: true,
+            port: "loopback".to_owned(),
         })
     }
 
@@ -169,6 +250,11 @@ impl Worker {
         self.shared.clients_done.load(Ordering::Acquire) || self.is_done()
     }
 
+    /// Whether it is done, or would be if nobody needed it.
+    pub(super) fn may_leave(&self) -> bool {
+        self.shared.stays.load(Ordering::Acquire) || self.is_done()
+    }
+
     pub(super) fn is_done(&self) -> bool {
         self.shared.done.load(Ordering::Acquire)
             || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
@@ -189,14 +275,19 @@ impl Worker {
         self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The intervals on its virtual clock that have ended since the last time.
+    pub(super) fn take_intervals(&self) -> Vec<(Nanos, EndCounts)> {
+        std::mem::take(&mut *self.shared.intervals.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     pub(super) fn join(mut self) -> Finished {
         match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(summaries)) => Finished { summaries, error: None },
+            Some(Ok(finished)) => finished,
             Some(Err(_)) => {
                 let error = Some(format!("the thread of port '{}' panicked", self.port));
-                Finished { summaries: Vec::new(), error }
+                Finished { error, ..Finished::default() }
             }
-            None => Finished { summaries: Vec::new(), error: None },
+            None => Finished::default(),
         }
     }
 }
@@ -217,13 +308,14 @@ impl Drop for Worker {
 type Opened = Result<Vec<(String, SocketAddr)>, wirebeat_units::Fault>;
 
 fn run(
-    job: Job,
+    mut job: Job,
     connections: usize,
     shared: &Shared,
     opened: &Sender<Opened>,
     begins: &Receiver<Nanos>,
-) -> Vec<(usize, End, SessionSummary)> {
-    let stack = match open(&job, connections) {
+) -> Finished {
+    let is_needed_longer = job.is_needed_longer();
+    let stack = match open(&mut job, connections) {
         Ok((stack, listening)) => {
             // the opener waits for it
             let _ = opened.send(Ok(listening));
@@ -231,21 +323,36 @@ fn run(
         }
         Err(fault) => {
             let _ = opened.send(Err(fault));
-            return Vec::new();
+            return Finished::default();
         }
     };
-    let Ok(begin) = begins.recv() else { return Vec::new() };
+    let Ok(begin) = begins.recv() else { return Finished::default() };
     let converse = Converse::new(&job.sessions, job.core, stack, begin, job.drift, job.waiting);
-    let mut turning = Turning { converse, shared, job: &job, begin, shown: Nanos::ZERO };
-    turning.run();
-    turning.converse.programs.summaries()
+    let mut turning = Turning {
+        converse,
+        shared,
+        job: &job,
+        begin,
+        shown: Nanos::ZERO,
+        known: 0,
+        version: 0,
+        is_needed_longer,
+    };
+    let error = turning.run().map(|fault| fault.to_string());
+    let counted = turning.converse.stack.0.counted();
+    Finished {
+        summaries: turning.converse.programs.summaries(),
+        counted: counted.into_iter().map(|counted| (job.port.clone(), counted)).collect(),
+        error,
+        ..Finished::default()
+    }
 }
 
 /// Opens the stack in the namespace of the port, where the thread stays.
 fn open(
-    job: &Job,
+    job: &mut Job,
     connections: usize,
-) -> Result<(HostStack, Vec<(String, SocketAddr)>), wirebeat_units::Fault> {
+) -> Result<(AnyCarrier, Vec<(String, SocketAddr)>), wirebeat_units::Fault> {
     if let Some(namespace) = &job.namespace {
         namespace.enter().map_err(|error| error.fault())?;
     }
@@ -254,6 +361,14 @@ fn open(
             .map_err(|error| wirebeat_units::fault!("cannot stay on CPU {cpu}: {error}"))?;
     }
     affinity::precise_timers();
+    if let Some(own) = job.own.take() {
+        let served = job.sessions.groups.iter().filter(|group| group.server.is_some());
+        let first = |group: &SessionGroup| {
+            let (address, port) = group.servers.get(0);
+            Some((group.name.clone(), SocketAddr::new(address?, port)))
+        };
+        return Ok((AnyCarrier(own), served.filter_map(first).collect()));
+    }
     let profiles = job.sessions.groups.iter().map(|group| profile(group, job.core)).collect();
     let mut stack =
         HostStack::new(profiles, Limits { connections }).map_err(|error| error.fault())?;
@@ -268,7 +383,7 @@ fn open(
             listening.push((group.name.clone(), at));
         }
     }
-    Ok((stack, listening))
+    Ok((AnyCarrier(Box::new(stack)), listening))
 }
 
 /// All addresses where the servers of a group listen; `checks.rs` has seen that they are not too many.
@@ -285,38 +400,56 @@ pub(super) fn listeners(group: &SessionGroup) -> Vec<SocketAddr> {
     all.collect()
 }
 
+/// When the last session has had its time, from the begin on; of servers alone when the run is over. `None`: never.
+pub(super) fn ends(groups: &[SessionGroup], time: Option<Nanos>) -> Option<Nanos> {
+    // sessions of ours that started before the stop, at whatever port, have their time to end
+    let clients = groups.iter().filter(|group| group.from.is_some());
+    clients.map(|group| group.stop.saturating_add(group.timeout)).max().or(time)
+}
+
 /// The loop of a thread, until it is done.
 struct Turning<'a> {
-    converse: Converse<HostStack>,
+    converse: Converse<AnyCarrier>,
     shared: &'a Shared,
     job: &'a Job,
     begin: Nanos,
     shown: Nanos,
+    /// The changes that were taken in: how many, and up to which version.
+    known: usize,
+    version: u64,
+    is_needed_longer: bool,
+}
+
+impl Drop for Turning<'_> {
+    /// However it ends, the others do not wait for it.
+    fn drop(&mut self) {
+        self.leave();
+    }
 }
 
 impl Turning<'_> {
-    fn run(&mut self) {
+    /// Runs to the end; says why it could not.
+    fn run(&mut self) -> Option<Fault> {
         let groups = &self.job.sessions.groups;
         let has_clients = groups.iter().any(|group| group.client.is_some());
         let has_servers = groups.iter().any(|group| group.server.is_some());
-        // sessions of ours that started before the stop, at whatever port, have their time to end
-        let clients = groups.iter().filter(|group| group.from.is_some());
-        let last = clients.map(|group| group.stop.saturating_add(group.timeout)).max();
-        let ends = match (last, self.job.time) {
-            (Some(last), _) => last,
-            (None, Some(time)) => time,
-            (None, None) => Nanos::MAX,
-        };
-        let ends = self.begin.saturating_add(ends);
+        let ends =
+            ends(groups, self.job.time).map_or(Nanos::MAX, |end| self.begin.saturating_add(end));
         let mut now = MonotonicClock.now();
         let mut finish = Nanos::MAX;
         loop {
             now = self.turn(now, ends.min(finish));
+            if let Some(fault) = self.converse.stack.broken() {
+                self.converse.abort_all(now);
+                self.show(now);
+                self.shared.done.store(true, Ordering::Release);
+                return Some(fault);
+            }
             let order = self.shared.order.load(Ordering::Acquire);
             if order == FINISH {
                 finish = finish.min(now.saturating_add(self.job.settle));
             }
-            if has_clients && self.converse.is_done(now) {
+            if has_clients && self.is_done(now) {
                 self.shared.clients_done.store(true, Ordering::Release);
                 if !has_servers {
                     break;
@@ -327,6 +460,8 @@ impl Turning<'_> {
                 break;
             }
         }
+        self.leave();
+        now = self.stay(now, ends);
         self.converse.close_all(now);
         let until = now.saturating_add(CLOSING);
         while self.converse.programs.has_open() && now < until {
@@ -339,9 +474,58 @@ impl Turning<'_> {
         }
         self.show(now);
         self.shared.done.store(true, Ordering::Release);
+        None
+    }
+
+    /// Whether all sessions that were to start have started and ended, and none may start by a change.
+    fn is_done(&self, now: Nanos) -> bool {
+        if !self.converse.is_done(now) {
+            return false;
+        }
+        let Some((of, place)) = &self.job.changes else { return true };
+        // as a transmit core has it: one with nothing left may get more, as long as another has some
+        !self.converse.pauses(now) && of.changes().idle(*place, self.version)
+    }
+
+    /// Nothing changes any more.
+    fn leave(&self) {
+        if let Some((of, place)) = &self.job.changes {
+            of.changes().leave(*place);
+        }
+    }
+
+    /// Takes in what changed.
+    fn listen(&mut self) {
+        let Some((of, _)) = &self.job.changes else { return };
+        if of.changes().version() == self.version {
+            return;
+        }
+        let (news, version) = of.changes().after(self.known);
+        self.version = version;
+        self.known += news.len();
+        for Update { flow, at, stream } in news {
+            self.converse.change(flow, at, stream.as_ref().map(|stream| &stream.departures));
+        }
+    }
+
+    /// Answers the other ends of its sessions, which may have missed its last acknowledgment (RFC 9293 §3.6), until all are done.
+    fn stay(&mut self, mut now: Nanos, until: Nanos) -> Nanos {
+        if !self.is_needed_longer || self.converse.programs.has_open() {
+            return now;
+        }
+        self.show(now);
+        self.shared.stays.store(true, Ordering::Release);
+        while self.shared.order.load(Ordering::Acquire) != CLOSE
+            && now < until
+            && self.converse.stack.broken().is_none()
+        {
+            now = self.turn(now, until);
+        }
+        now
     }
 
     fn turn(&mut self, now: Nanos, until: Nanos) -> Nanos {
+        self.listen();
         let now = self.converse.turn(now, until.min(now.saturating_add(LOOK)));
         if now.saturating_sub(self.shown) >= SHOWN {
             self.show(now);
@@ -358,9 +542,3 @@ impl Turning<'_> {
         shown.extend(counts);
     }
 }
-
-// so that a stack that holds what one thread alone may have is found here
-const _: fn() = || {
-    fn is_stack<S: Stack>() {}
-    is_stack::<HostStack>();
-};

@@ -3,13 +3,15 @@
 use std::thread;
 use std::time::Duration;
 
-use wirebeat_report::model::{ChangeOrigin, End, Report};
+use wirebeat_report::model::{ChangeOrigin, End, Report, SessionEnd};
 use wirebeat_run::control::message::State;
 use wirebeat_run::{Control, ControlError, Controlled, Options, Silent, Stop, prepare};
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_traffic::scenario::{Change, Scenario};
 use wirebeat_units::Nanos;
 
+use crate::own_sessions::free;
+use crate::sessions::side;
 use crate::world::{Engine, balanced, cable, ports};
 
 /// Runs a scenario while `act` changes it, and gives the report and what `act` gave.
@@ -213,4 +215,69 @@ fn what_cannot_be_meant_changes_nothing() {
     let changes: Vec<_> = report.changes.iter().map(|one| one.change.as_str()).collect();
     assert_eq!(changes, ["stopped", "stopped"]);
     assert_eq!(report.flows[1].sent.as_ref().unwrap().requested.frames, 0);
+}
+
+/// Starts of sessions change by the same handle as the flows beside them, of the system's TCP and of ours, to the session.
+#[test]
+fn starts_of_sessions_change_to_the_session() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let text = format!(
+        "ports:\n  a: {{ interface: wb0, namespace: a, engine: packet, addresses: [\"{a}\"] }}\n  \
+         b: {{ interface: wb1, namespace: b, engine: packet, addresses: [\"{b}\"] }}\n\
+         flows:\n  voice: {{ from: a, to: b, rate: 1kpps, stop: 20ms }}\n\
+         sessions:\n  web: {{ from: a, to: b, servers: {{ ports: 80 }}, program: http, rate: 100/s, at: {{ 40s: {{ rate: 300/s }} }} }}\n  \
+         own: {{ from: a, to: b, stack: own, clients: {{ addresses: {clients} }}, servers: {{ addresses: {server}, ports: 80 }}, \
+         program: http, rate: 200/s }}\n  \
+         users: {{ from: a, to: b, servers: {{ ports: 81 }}, program: http, users: 1, count: 3 }}\n\
+         run: {{ time: 50s }}\n",
+        a = bed.a.ipv4,
+        b = bed.b.ipv4,
+        clients = free(&bed, 50, 8),
+        server = free(&bed, 100, 1),
+    );
+    let (report, times, control) = controlled(&text, &bed, |control| {
+        let names: Vec<String> =
+            control.list().unwrap().into_iter().map(|state| state.flow).collect();
+        assert_eq!(names, ["voice", "web", "own"]);
+        until(control, "voice", State::Ended);
+        let size = control.change("web", &change(r#"{ "size": "100B" }"#)).unwrap_err();
+        assert!(size.to_string().contains("only 'rate' and 'departures'"), "{size}");
+        let bits = control.change("web", &change(r#"{ "rate": "1Mbps" }"#)).unwrap_err();
+        assert!(bits.to_string().contains("does not count sessions"), "{bits}");
+        assert!(control.change("users", &Change::Pause).is_err());
+        let faster = control.change("web", &change(r#"{ "rate": "500/s" }"#)).unwrap();
+        let paused = control.change("own", &Change::Pause).unwrap();
+        until(control, "own", State::Paused);
+        let web = control.list().unwrap().remove(1);
+        assert_eq!((web.state, web.sends.as_str()), (State::Sending, "rate 500/s"));
+        let resumed = control.change("own", &Change::Resume).unwrap();
+        until(control, "own", State::Sending);
+        let stopped = control.stop_all().unwrap();
+        let stopped = |name: &str| stopped.iter().find(|(flow, _)| flow == name).unwrap().1;
+        (faster, paused, resumed, stopped("web"), stopped("own"))
+    });
+    crate::sessions::balances(&report);
+    let (faster, paused, resumed, web_stopped, own_stopped) = times;
+    let opened = |name: &str| side(&report, name, SessionEnd::Client).starts.opened;
+    let of_web = due(Nanos::ZERO, faster, 10_000_000) + due(faster, web_stopped, 2_000_000);
+    let of_own = due(Nanos::ZERO, paused, 5_000_000) + due(resumed, own_stopped, 5_000_000);
+    assert_eq!((opened("web"), opened("own"), opened("users")), (of_web, of_own, 3));
+    assert_eq!(report.end, End::Completed);
+    // what was planned for later did not come
+    let changes: Vec<_> = report
+        .changes
+        .iter()
+        .map(|change| (change.flow.as_str(), change.change.as_str(), change.origin))
+        .collect();
+    let from = ChangeOrigin::Control;
+    let expected = [
+        ("web", "rate 500/s", from),
+        ("own", "paused", from),
+        ("own", "resumed", from),
+        ("web", "stopped", from),
+        ("own", "stopped", from),
+    ];
+    assert_eq!(changes, expected);
+    assert!(matches!(control.list(), Err(ControlError::Over)));
 }

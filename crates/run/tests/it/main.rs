@@ -9,12 +9,16 @@
     reason = "helpers of tests fail the test that uses them"
 )]
 
+mod ab;
 mod captures;
 mod cards;
 mod conformance;
 mod control;
+mod counters;
+mod flows_and_sessions;
 mod fragments;
 mod guest;
+mod impaired_wire;
 mod interop;
 mod interruptions;
 mod intervals;
@@ -33,14 +37,17 @@ mod neighbours;
 mod null;
 mod observations;
 mod observer;
+mod own_sessions;
 mod packet_logs;
 mod raw_ip;
+mod real_servers;
 mod receive_queues;
 mod remote_sending;
 mod replay;
 mod replay_capture;
 mod same_frames;
 mod selftest;
+mod servers;
 mod sessions;
 mod slow_program;
 mod timestamps;

@@ -1,39 +1,76 @@
 //! Sessions over the system's sockets: both ends ours across a cable, and real servers and clients at the other end.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use wirebeat_report::model::{End, Report, SessionEnd, SessionReport, Verdict};
 use wirebeat_run::iperf::serve_iperf3;
-use wirebeat_run::{Options, Silent, Stop, prepare_sessions};
+use wirebeat_run::{Observer, Options, Progress, Silent, Stop, prepare};
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_traffic::scenario::Scenario;
 
+use crate::servers::Server;
 use crate::world::cable;
 
 /// Runs sessions between the ends of a cable, `a` and `b`, whose addresses are `A` and `B` in `text`.
-fn run(bed: &Testbed, text: &str, stop: &Stop) -> Report {
+pub(super) fn run(bed: &Testbed, text: &str, stop: &Stop) -> Report {
+    run_observed(bed, text, stop, &mut Silent)
+}
+
+/// Asks a run to stop when this number of clients' sessions has ended, and the servers had time to see it: where groups only accept,
+/// a run does not end by itself.
+pub(super) struct StopAfter {
+    sessions: u64,
+    stop: Stop,
+    ended: Option<Instant>,
+}
+
+impl StopAfter {
+    /// More than a server waits to send its last segment again, a few times.
+    const GRACE: Duration = Duration::from_secs(3);
+
+    pub(super) fn new(sessions: u64, stop: &Stop) -> StopAfter {
+        StopAfter { sessions, stop: stop.clone(), ended: None }
+    }
+}
+
+impl Observer for StopAfter {
+    fn progress(&mut self, progress: &Progress) {
+        if progress.sessions.is_some_and(|sessions| sessions.ended >= self.sessions) {
+            let ended = *self.ended.get_or_insert_with(Instant::now);
+            if ended.elapsed() >= StopAfter::GRACE {
+                self.stop.ask(2);
+            }
+        }
+    }
+}
+
+/// The same, and `observer` looks at it.
+pub(super) fn run_observed(
+    bed: &Testbed,
+    text: &str,
+    stop: &Stop,
+    observer: &mut dyn Observer,
+) -> Report {
     let (a, b) = (bed.a.ipv4.to_string(), bed.b.ipv4.to_string());
     let text = text.replace("{A}", &a).replace("{B}", &b);
     let scenario = Scenario::from_yaml(&text, "").unwrap_or_else(|error| panic!("{error}\n{text}"));
     let named = [("a", &bed.a), ("b", &bed.b)];
     let named = named.map(|(name, end)| (name.to_owned(), end.namespace.clone()));
     let options = Options { namespaces: named.into(), ..Options::default() };
-    let prepared = prepare_sessions(&scenario, options).unwrap_or_else(|error| panic!("{error}"));
-    prepared.start(&mut Silent, stop)
+    let prepared = prepare(&scenario, options).unwrap_or_else(|error| panic!("{error}"));
+    prepared.start(observer, stop)
 }
 
 const PORTS: &str = "ports: { a: { namespace: a, addresses: [\"{A}\"] }, b: { namespace: b, addresses: [\"{B}\"] } }\n";
 
-fn side<'a>(report: &'a Report, name: &str, end: SessionEnd) -> &'a SessionReport {
+pub(super) fn side<'a>(report: &'a Report, name: &str, end: SessionEnd) -> &'a SessionReport {
     let found = report.sessions.iter().find(|group| group.name == name && group.end == end);
     found.unwrap_or_else(|| panic!("no {name} {end:?} in {report:#?}"))
 }
 
-fn balances(report: &Report) {
+pub(super) fn balances(report: &Report) {
     let wrong: Vec<_> = report.consistency_checks.iter().filter(|sum| !sum.balances()).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
@@ -122,65 +159,11 @@ fn a_run_that_is_asked_to_stop_closes_its_sessions() {
     assert_eq!(side(&again, "x", SessionEnd::Client).ends.in_order, 3);
 }
 
-/// A server of nginx at the end `b` of a cable, and the folder that it works in.
-struct Nginx {
-    folder: PathBuf,
-    process: Child,
-}
-
-impl Nginx {
-    fn start(bed: &Testbed, name: &str) -> Nginx {
-        let folder =
-            std::env::temp_dir().join(format!("wirebeat-nginx-{name}-{}", std::process::id()));
-        fs::create_dir_all(folder.join("www")).unwrap();
-        fs::write(folder.join("www/page"), vec![b'x'; 10_000]).unwrap();
-        fs::write(folder.join("www/large"), vec![b'y'; 10_000_000]).unwrap();
-        let at = folder.display();
-        let config = format!(
-            "worker_processes 1; daemon off; error_log {at}/error.log; pid {at}/pid;\n\
-             events {{ worker_connections 4096; }}\n\
-             http {{ access_log {at}/access.log; client_body_temp_path {at}/body; keepalive_requests 5;\n\
-             server {{ listen 80; root {at}/www;\n\
-             location /empty {{ return 204; }} location /gone {{ return 404 'no'; }} }} }}\n"
-        );
-        fs::write(folder.join("nginx.conf"), config).unwrap();
-        let mut command = Command::new("nginx");
-        command.arg("-c").arg(folder.join("nginx.conf")).arg("-p").arg(&folder);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let process = bed.b.namespace.run(move || command.spawn()).unwrap().unwrap();
-        let nginx = Nginx { folder, process };
-        let until = Instant::now() + Duration::from_secs(10);
-        while !nginx.folder.join("pid").exists() && Instant::now() < until {
-            thread::sleep(Duration::from_millis(20));
-        }
-        thread::sleep(Duration::from_millis(50));
-        nginx
-    }
-
-    /// Lines of its log with this status, and the bytes of content in them.
-    fn logged(&self, status: u16) -> (u64, u64) {
-        let log = fs::read_to_string(Path::new(&self.folder).join("access.log")).unwrap();
-        let mine = log.lines().filter_map(|line| {
-            let mut words = line.rsplit('"').nth(4)?.split_whitespace();
-            (words.next()?.parse() == Ok(status)).then(|| words.next()?.parse::<u64>().ok())?
-        });
-        mine.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes))
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
 #[test]
 fn the_log_of_nginx_is_what_the_report_says() {
     require!(Capability::NetworkNamespaces, Capability::Program("nginx"));
     let bed = cable();
-    let nginx = Nginx::start(&bed, "log");
+    let nginx = Server::nginx(&bed);
     let to = "servers: { addresses: \"{B}\", ports: 80 }, from: a";
     let report = run(
         &bed,
@@ -211,13 +194,10 @@ fn the_log_of_nginx_is_what_the_report_says() {
     assert_eq!((limited.ends.closed_early, limited.messages.responses), (2, 10), "{limited:#?}");
     assert_eq!(side(&report, "gone", SessionEnd::Client).messages.unexpected, 5);
     assert_eq!(side(&report, "page", SessionEnd::Client).messages.unexpected, 0);
-    let until = Instant::now() + Duration::from_secs(5);
-    while nginx.logged(200).0 < 220 && Instant::now() < until {
-        thread::sleep(Duration::from_millis(50));
-    }
     let content = 200 * 10_000 + 4 * 10_000_000 + 10 * 10_000;
-    assert_eq!(nginx.logged(200), (200 + 4 + 6 + 10, content));
-    assert_eq!((nginx.logged(204).0, nginx.logged(404).0), (6, 5));
+    let logged = |status| nginx.tally(status, 220 + 6 + 5);
+    assert_eq!(logged(200), (200 + 4 + 6 + 10, content));
+    assert_eq!((logged(204).0, logged(404).0), (6, 5));
     let statuses = |status: u16| -> u64 {
         let all = report.sessions.iter().flat_map(|group| &group.statuses);
         all.filter(|one| one.status == status).map(|one| one.count).sum()
@@ -229,13 +209,13 @@ fn the_log_of_nginx_is_what_the_report_says() {
 fn a_server_that_stands_still_shows_in_the_times_from_the_plan() {
     require!(Capability::NetworkNamespaces, Capability::Program("nginx"));
     let bed = cable();
-    let nginx = Nginx::start(&bed, "stop");
-    let pid = i32::try_from(nginx.process.id()).unwrap();
+    let nginx = Server::nginx(&bed);
+    // the group, which the worker is in as well
+    let group = format!("-{}", nginx.process.id());
     let stopping = thread::spawn(move || {
         let signal = |name: &str| {
-            // the worker as well
-            let _ = Command::new("pkill").args([name, "-P", &pid.to_string()]).status();
-            let _ = Command::new("kill").args([name, &pid.to_string()]).status();
+            let status = Command::new("kill").args([name, "--", &group]).status();
+            assert!(status.unwrap().success());
         };
         thread::sleep(Duration::from_secs(1));
         signal("-STOP");

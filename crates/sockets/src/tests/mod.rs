@@ -149,13 +149,7 @@ impl Script {
 }
 
 impl Programs for Script {
-    fn accepted(
-        &mut self,
-        _: Nanos,
-        connection: Connection,
-        _: ProfileId,
-        _: SocketAddr,
-    ) -> Option<SessionKey> {
+    fn accepted(&mut self, _: Nanos, connection: Connection, _: ProfileId) -> Option<SessionKey> {
         let key = SessionKey(self.sessions.len() as u32);
         self.sessions.push(self.accepts.clone()?);
         self.begin(key, connection);
@@ -194,6 +188,10 @@ impl Programs for Script {
             }
             Says::Echo => &session.echo[offset as usize..],
         }
+    }
+
+    fn offer(&mut self, _: SessionKey, most: u64) -> u64 {
+        most
     }
 
     fn taken(&mut self, _: Nanos, session: SessionKey, offset: u64) {

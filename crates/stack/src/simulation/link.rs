@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::path::{Message, Path};
 use crate::options::Options;
 use crate::ranges::Range;
 use crate::segment::{Checksum, ECN_CE, Flags, Outgoing, Segment};
@@ -34,6 +35,15 @@ impl Random {
     }
 }
 
+/// What becomes of a packet.
+#[derive(Debug)]
+pub struct Carried {
+    /// What arrives, and when.
+    pub out: Vec<(u64, Vec<u8>)>,
+    /// What the sender hears, and when.
+    pub back: Vec<(u64, Message)>,
+}
+
 /// One direction of a link.
 #[derive(Debug)]
 pub struct Link {
@@ -51,12 +61,13 @@ pub struct Link {
     /// Packets that wait at most.
     pub queue: usize,
     pub marks: bool,
+    pub path: Path,
     /// When those that wait leave.
     leaving: VecDeque<u64>,
 }
 
 impl Link {
-    pub fn new(random: &mut Random) -> Link {
+    pub fn new(path: Path, random: &mut Random) -> Link {
         let clean = random.once_in(4);
         let delay = random.pick(&[0, 50_000, 1_000_000, 10_000_000, 60_000_000]);
         Link {
@@ -69,28 +80,27 @@ impl Link {
             per_byte: random.pick(&[0, 0, 8, 80, 800]),
             queue: random.pick(&[20, 100, 1000]),
             marks: random.once_in(2),
+            path,
             leaving: VecDeque::new(),
         }
     }
 
-    /// When `packet`, which is sent at `now`, arrives, and as what; perhaps never or twice.
-    pub fn carry(
-        &mut self,
-        now: u64,
-        mut packet: Vec<u8>,
-        random: &mut Random,
-    ) -> Vec<(u64, Vec<u8>)> {
+    /// When `packet`, which is sent at `now`, arrives, and as what; perhaps never or twice. And what its sender hears of it.
+    pub fn carry(&mut self, now: u64, mut packet: Vec<u8>, random: &mut Random) -> Carried {
         while self.leaving.front().is_some_and(|at| *at <= now) {
             self.leaving.pop_front();
         }
-        let mut out = Vec::new();
+        let (back, passes) = self.path.pass(now, &packet, random);
+        let back = back.into_iter();
+        let back = back.map(|message| (now + self.delay + random.below(self.jitter + 1), message));
+        let (mut out, back) = (Vec::new(), back.collect());
         if random.once_in(self.forge)
             && let Some(forged) = forge(&packet, random)
         {
             out.push((now + self.delay, forged));
         }
-        if self.leaving.len() >= self.queue || random.once_in(self.lose) {
-            return out;
+        if self.leaving.len() >= self.queue || !passes || random.once_in(self.lose) {
+            return Carried { out, back };
         }
         let tos = if packet[0] >> 4 == 4 { packet[1] } else { packet[1] >> 4 };
         if self.marks && self.leaving.len() > self.queue / 2 && tos & 3 != 0 {
@@ -110,7 +120,7 @@ impl Link {
             }
             out.push((left + self.delay + random.below(self.jitter + 1), packet));
         }
-        out
+        Carried { out, back }
     }
 }
 
@@ -145,6 +155,7 @@ fn forge(packet: &[u8], random: &mut Random) -> Option<Vec<u8>> {
         options,
         payload_len: 0,
         tos: 0,
+        ttl: 64,
         identification: 0,
     };
     let mut bytes = vec![0; outgoing.packet_len()];

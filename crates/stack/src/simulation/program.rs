@@ -24,6 +24,8 @@ pub enum Action {
     Close,
     Abort,
     Consume(u32),
+    /// It reads again.
+    GoOn,
 }
 
 /// What one side of a session is to do.
@@ -39,6 +41,8 @@ pub struct Plan {
     pub profile: u8,
     /// How long it takes to read, where it reads by itself.
     pub reads_after: u64,
+    /// Before which byte it stops reading, and for how long.
+    pub stops: Option<(u64, u64)>,
 }
 
 impl Plan {
@@ -54,8 +58,22 @@ impl Plan {
             abort_after: (aborts && random.once_in(6)).then(|| random.below(3_000_000_000)),
             profile: random.below(4) as u8,
             reads_after: random.pick(&[1_000, 1_000_000, 100_000_000, 3_000_000_000]),
+            stops: random.once_in(2).then(|| {
+                let seconds = random.pick(&[1, 20, 600]);
+                (random.below(30_000), seconds * 1_000_000_000)
+            }),
         }
     }
+}
+
+/// Whether a session reads that stops for a while.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reads {
+    #[default]
+    Before,
+    /// It does not read now; so many bytes wait.
+    Stopped(u64),
+    After,
 }
 
 /// One side of a session.
@@ -67,7 +85,10 @@ pub struct Record {
     pub acked: u64,
     pub in_order: u64,
     pub seen: Vec<bool>,
+    /// All before it is there.
+    pub whole: usize,
     pub seen_count: u64,
+    pub reads: Reads,
     pub peer_closed: bool,
     pub close_called: bool,
     pub closed: Option<Reason>,
@@ -86,6 +107,8 @@ pub struct Programs {
     /// What is to be done when the stack returns: session, how much later, what.
     pub todo: Vec<(u32, u64, Action)>,
     pub broken: Option<String>,
+    /// How many sessions stopped reading.
+    pub stops: u64,
     /// The other side's closing pieces that are still to be offered.
     pub manual: BTreeMap<u8, bool>,
 }
@@ -138,17 +161,25 @@ impl Application for Programs {
         record.seen_count += received.bytes.len() as u64;
         let advanced = received.in_order - record.in_order;
         record.in_order = received.in_order;
-        if record
-            .seen
-            .get(..received.in_order as usize)
-            .is_none_or(|seen| seen.iter().rev().take(3000).any(|s| !s))
-            && received.offset + received.bytes.len() as u64 >= received.in_order
-        {
+        let missing = record.seen.iter().skip(record.whole).position(|seen| !seen);
+        record.whole = missing.map_or(record.seen.len(), |missing| record.whole + missing);
+        // What fills a gap may come in pieces, of which only the last one completes it.
+        let is_last = received.offset + received.bytes.len() as u64 >= received.in_order;
+        if is_last && record.whole < received.in_order as usize {
             broken = Some(format!("session {user}: not all is there before {}", received.in_order));
         }
         let plan = &self.plans[user as usize];
         if advanced > 0 && self.manual.get(&plan.profile).copied().unwrap_or(false) {
-            self.todo.push((user, plan.reads_after, Action::Consume(advanced as u32)));
+            let stop = plan.stops.filter(|(at, _)| received.in_order > *at);
+            match (&mut record.reads, stop) {
+                (Reads::Before, Some((_, time))) => {
+                    record.reads = Reads::Stopped(advanced);
+                    self.stops += 1;
+                    self.todo.push((user, time, Action::GoOn));
+                }
+                (Reads::Stopped(waiting), _) => *waiting += advanced,
+                _ => self.todo.push((user, plan.reads_after, Action::Consume(advanced as u32))),
+            }
         }
         if self.out_of_order[usize::from(plan.profile)] == OutOfOrder::Discard
             && advanced != received.bytes.len() as u64

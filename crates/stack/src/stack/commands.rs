@@ -6,7 +6,7 @@ use super::{Open, Stack};
 use crate::api::{Application, OpenError, Reason, SessionError, SessionId};
 use crate::core::Fate;
 use crate::profile::{Profile, Reading};
-use crate::segment::{Flags, Outgoing};
+use crate::segment::{ECN_MASK, Flags, Outgoing};
 use crate::tcb::{Marks, State, Tcb};
 
 impl Stack {
@@ -150,6 +150,7 @@ impl Stack {
         if tcb.state != State::SynSent {
             // RFC 7323 §3.2: a RST should have timestamps too where they were agreed on.
             let has_timestamps = tcb.has(Marks::TIMESTAMPS);
+            let profile = *self.core.profile(tcb.profile);
             let reset = Outgoing {
                 tuple: self.tuple_of(tcb),
                 seq: tcb.snd_nxt,
@@ -158,7 +159,8 @@ impl Stack {
                 window: 0,
                 options: self.core.timestamps(has_timestamps, tcb.ts_recent, now),
                 payload_len: 0,
-                tos: 0,
+                tos: profile.tos & !ECN_MASK,
+                ttl: profile.ttl,
                 identification: self.core.identification(),
             };
             self.core.reply(reset);

@@ -5,6 +5,7 @@
 //! is [`Stack::receive_batch`], [`Stack::expire`], its own opening, sending and closing, and [`Stack::transmit`].
 
 mod commands;
+mod icmp;
 mod waiting;
 
 use std::net::IpAddr;
@@ -115,7 +116,7 @@ pub enum Phase {
     Reduced,
     /// A loss that later data told of.
     Recovery,
-    /// A timeout.
+    /// A timeout, or packets that were too large for the path.
     Loss,
 }
 
@@ -160,6 +161,12 @@ impl Stack {
         waits.into_iter().flatten().reduce(Tick::min).map(|tick| tick.start(now))
     }
 
+    /// Up to which offset of its stream a session may send now, as its peer and the network allow; `None` when there is no session.
+    pub fn send_limit(&self, id: SessionId) -> Option<u64> {
+        let tcb = self.sessions.get(id.0)?;
+        Some(tcb.acked.saturating_add(tcb.cwnd.min(tcb.snd_wnd).into()))
+    }
+
     /// What a session is like; `None` when there is none.
     pub fn info(&self, id: SessionId) -> Option<Info> {
         let tcb = self.sessions.get(id.0)?;
@@ -174,7 +181,7 @@ impl Stack {
             ssthresh: tcb.ssthresh,
             peer_window: tcb.snd_wnd,
             mss: tcb.mss,
-            rtt: (tcb.srtt > 0).then(|| Nanos::from_micros(tcb.smoothed_rtt().into())),
+            rtt: tcb.totals().rtt,
             rtt_variation: Nanos::from_micros(tcb.rttvar.into()),
             rto: tcb.rto(profile),
             announced_mss: profile.announced_mss(Version::of(tuple.local)),
@@ -373,9 +380,11 @@ impl Stack {
     fn read<'a>(&mut self, packet: &'a [u8], checksum: Checksum) -> Option<Segment<'a>> {
         let arrivals = &mut self.core.counters.arrivals;
         arrivals.packets += 1;
-        arrivals.unverified += u64::from(checksum == Checksum::Skip);
         match Segment::read(packet, checksum) {
-            Ok(segment) => return Some(segment),
+            Ok(segment) => {
+                arrivals.unverified += u64::from(!segment.verified);
+                return Some(segment);
+            }
             Err(Refused::Foreign) => arrivals.foreign += 1,
             Err(Refused::Malformed) => arrivals.malformed += 1,
             Err(Refused::Checksum) => arrivals.bad_checksum += 1,
@@ -436,6 +445,7 @@ impl Stack {
         self.core.release_ranges(&mut tcb.reassembly);
         self.core.wheel.disarm(at);
         let state = tcb.state;
+        let totals = tcb.totals();
         let (ends, is_v6) = ((tcb.local, tcb.remote), tcb.has(Marks::V6));
         let waiting = (fate == Fate::TimeWait).then(|| {
             let window = tcb.announce(&self.core);
@@ -481,8 +491,10 @@ impl Stack {
             Reason::TimedOut => &mut sessions.timed_out,
             Reason::Reset if opening => &mut sessions.reset_opening,
             Reason::Reset => &mut sessions.reset,
+            Reason::Unreachable => &mut sessions.unreachable,
             Reason::Aborted => &mut sessions.aborted,
         } += 1;
+        app.ending(session, &totals);
         app.event(session, Event::Closed(reason));
     }
 

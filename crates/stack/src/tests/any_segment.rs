@@ -18,6 +18,15 @@ enum Step {
         damage: Option<(usize, u8)>,
     },
     Bytes(Vec<u8>),
+    /// An ICMP error about a segment near what is outstanding.
+    Icmp {
+        kind: u8,
+        code: u8,
+        word: u32,
+        seq: (u8, u32),
+        len: u16,
+        quoted: usize,
+    },
     Send(u16),
     Close,
     Abort,
@@ -39,8 +48,15 @@ fn step() -> impl Strategy<Value = Step> {
             options,
             damage,
         });
+    let kind = prop_oneof![1 => Just(3_u8), 1 => Just(11), 1 => any::<u8>()];
+    let code = prop_oneof![2 => Just(4_u8), 2 => 0..4_u8, 1 => any::<u8>()];
+    let word = prop_oneof![2 => 0..2000_u32, 1 => any::<u32>()];
+    let icmp = (kind, code, word, number(), 0..2000_u16, 0..80_usize).prop_map(
+        |(kind, code, word, seq, len, quoted)| Step::Icmp { kind, code, word, seq, len, quoted },
+    );
     prop_oneof![
         12 => segment,
+        2 => icmp,
         1 => prop::collection::vec(any::<u8>(), 0..100).prop_map(Step::Bytes),
         2 => any::<u16>().prop_map(Step::Send),
         1 => Just(Step::Close),
@@ -69,7 +85,11 @@ proptest! {
         ranges in prop::sample::select(vec![0, 1, 64]),
         steps in prop::collection::vec(step(), 0..150),
     ) {
-        let profile = if all { Profile { ecn: true, ..Profile::default() } } else { plain() };
+        let profile = if all {
+            Profile { ecn: true, black_hole_detection: true, ..Profile::default() }
+        } else {
+            plain()
+        };
         let mut play = Play::new(profile);
         play.stack = Stack::new(&Limits { ranges, ..Limits::for_sessions(2) }, vec![profile], [3, 4], play.now);
         let mut id = play.open();
@@ -86,6 +106,7 @@ proptest! {
                         options,
                         payload_len: len,
                         tos: flags,
+                        ttl: 64,
                         identification: 0,
                     };
                     let mut packet = vec![0; outgoing.packet_len()];
@@ -95,6 +116,27 @@ proptest! {
                         packet[at] ^= value;
                     }
                     play.stack.receive(play.now, &packet, Checksum::Skip, &mut play.program);
+                }
+                Step::Icmp { kind, code, word, seq, len, quoted } => {
+                    let outgoing = Outgoing {
+                        tuple: play.tuple,
+                        seq: near(base.1, seq),
+                        ack: Seq(0),
+                        flags: ACK,
+                        window: 0,
+                        options: Options::default(),
+                        payload_len: len,
+                        tos: 0,
+                        ttl: 1,
+                        identification: 0,
+                    };
+                    let mut packet = vec![0; outgoing.packet_len()];
+                    outgoing.write(&mut packet, |_| ());
+                    let message = crate::icmp::tests::error(&packet, kind, code, word, quoted);
+                    play.stack.receive_icmp(play.now, &message, &mut play.program);
+                }
+                Step::Bytes(bytes) if bytes.len() % 2 == 1 => {
+                    play.stack.receive_icmp(play.now, &bytes, &mut play.program);
                 }
                 Step::Bytes(bytes) => play.stack.receive(play.now, &bytes, Checksum::Skip, &mut play.program),
                 Step::Send(bytes) => { let _ = play.stack.send(id, bytes.into()); }
@@ -112,6 +154,7 @@ proptest! {
             play.stack.transmit(play.now, &mut play.program, &mut out);
             let counters = play.stack.counters();
             prop_assert!(counters.segments_balance() && counters.sessions_balance(), "{:?}", counters);
+            prop_assert!(counters.icmp_balances(), "{:?}", counters);
             // Bounded by the congestion window of what was offered, and an answer for each segment.
             prop_assert!(out.packets.len() < 2000);
             for packet in &out.packets {

@@ -3,6 +3,8 @@
 mod any_segment;
 mod defects;
 mod handshake;
+mod icmp;
+mod large;
 mod recovery;
 mod rules;
 
@@ -161,6 +163,7 @@ impl Play {
             options,
             payload_len: seg.len as u16,
             tos: 0,
+            ttl: 64,
             identification: 0,
         };
         let mut packet = vec![0; outgoing.packet_len()];

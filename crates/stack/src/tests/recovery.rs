@@ -170,7 +170,8 @@ fn three_unheard() -> (Play, SessionId) {
     let before = play.now;
     play.wait(100_000);
     assert_eq!(play.sent(), [seg(PSH_ACK, 2001, 1, 1000)], "the last one, long before the timeout");
-    assert!(play.now.saturating_sub(before) < wirebeat_units::Nanos::from_millis(2));
+    // two round trips, and what the peer is given beside them
+    assert!(play.now.saturating_sub(before) < wirebeat_units::Nanos::from_millis(4));
     assert_eq!(play.stack.counters().segments.retransmitted_tail, 1);
     (play, id)
 }

@@ -285,9 +285,9 @@ pub struct HttpClient {
     pub verify: bool,
 }
 
-/// The server's side of HTTP.
+/// What a server of HTTP answers to clients of one version: messages by their numbers in the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HttpServer {
+pub struct HttpResponses {
     /// The response, while the connection stays.
     pub response: u16,
     /// The response after which the connection is closed.
@@ -296,8 +296,16 @@ pub struct HttpServer {
     pub head: u16,
     /// The same.
     pub head_last: u16,
-    /// The response to a client of HTTP/1.0, which knows no chunks (RFC 9112 §6.1); the connection ends with it.
-    pub old: u16,
+}
+
+/// The server's side of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpServer {
+    /// To clients of HTTP/1.1.
+    pub current: HttpResponses,
+    /// To clients of HTTP/1.0, which know no chunks (RFC 9112 §6.1). Their connection stays only where they ask for it, and are told so
+    /// (§9.3).
+    pub old: HttpResponses,
     /// The interim response 100 (Continue).
     pub go_on: u16,
     /// The response to what is not valid.

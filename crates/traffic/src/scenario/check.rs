@@ -42,6 +42,12 @@ impl Scenario {
                 return Err(KeyPath::port(name).key("peer").invalid(why));
             }
             check_name("ports", name)?;
+            port.hosts
+                .check()
+                .map_err(|(key, why)| KeyPath::port(name).key("hosts").key(key).invalid(why))?;
+            port.cable
+                .check()
+                .map_err(|(key, why)| KeyPath::port(name).key("cable").key(key).invalid(why))?;
             check_port(name, port, self.destination_from(name).is_some())?;
             if let Some(file) = &port.file
                 && !files.insert(file)

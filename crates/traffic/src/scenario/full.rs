@@ -31,7 +31,7 @@ full! {
     PortSpec:
     always { engine }
     given {
-        interface namespace cores queues transmit_queues receive_queues xdp_mode busy_poll launch_time receive_hash peer key_file addresses next_hop speed mtu capture file
+        interface namespace cores queues transmit_queues receive_queues xdp_mode busy_poll launch_time receive_hash peer key_file addresses next_hop speed mtu capture hosts cable file
     }
 }
 

@@ -10,6 +10,7 @@ use wirebeat_units::{BitRate, Bytes, fault};
 use wirebeat_wire::mac::MacAddr;
 
 use super::capture::CaptureSpec;
+use super::hosts::{CableSpec, HostsSpec};
 use super::is_default;
 use super::schema::{BitRateText, BytesText, MacText};
 use crate::engines::EngineChoice;
@@ -103,6 +104,12 @@ pub struct PortSpec {
     /// Keeps the frames that the port receives, or sends, in a file while it measures them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub capture: Option<CaptureSpec>,
+    /// How the hosts of sessions with `stack: own` are on the link.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub hosts: HostsSpec,
+    /// The link in memory that the engines `loopback` and `pcap` have for sessions: what happens to frames from here.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cable: CableSpec,
     /// The pcapng file that the engine `pcap` writes instead of sending.
     #[serde(default, skip_serializing_if = "is_default")]
     pub file: Option<String>,
@@ -149,6 +156,8 @@ impl PortSpec {
             ("speed", self.speed.is_some()),
             ("mtu", self.mtu.is_some()),
             ("capture", self.capture.is_some()),
+            ("hosts", !is_default(&self.hosts)),
+            ("cable", !is_default(&self.cable)),
             ("file", self.file.is_some()),
         ];
         written.into_iter().find(|(_, is_written)| *is_written).map(|(key, _)| key)

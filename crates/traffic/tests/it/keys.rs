@@ -25,6 +25,9 @@ const VALUES: &[(&str, &[&str])] = &[
     ("sessions.g.stop", &["5s"]),
     ("sessions.g.expect", &[r#"["established >= 1000", "response.p99.actual < 5ms"]"#]),
     ("sessions.g.tcp.mss", &["1000"]),
+    ("ports.a.cable.loss", &["0.01", "1"]),
+    ("ports.a.hosts.vlan", &["7"]),
+    ("ports.a.hosts.gateways", &[r#"["10.0.0.254", "2001:db8::fe"]"#]),
     (".http.target", &["/index.html?a=b"]),
     (".http.status", &["404"]),
     (".http.expect-status", &["301"]),
@@ -134,6 +137,10 @@ const NEEDS: &[(&str, &str)] = &[
         r#"{ "ports": { "a": { "peer": "10.0.0.3:5960" } }, "flows": { "x": { "from": "b", "to": "a" } } }"#,
     ),
     ("run.drift", r#"{ "run": { "late": "drop" } }"#),
+    (
+        "sessions.g.stack=own",
+        r#"{ "sessions": { "g": { "clients": { "addresses": "10.0.0.7" }, "servers": { "addresses": "10.0.0.8" } } } }"#,
+    ),
     ("sessions.g.users", r#"{ "sessions": { "g": { "rate": null } } }"#),
     ("sessions.g.think", r#"{ "sessions": { "g": { "rate": null, "users": 3 } } }"#),
     (

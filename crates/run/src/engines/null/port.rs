@@ -1,9 +1,7 @@
 //! A port that leads nowhere. A frame is built in its memory and counted as sent when it is handed over; its bytes are
 //! overwritten by a later one. Knows neither flows nor clocks.
 
-use wirebeat_engine::port::{
-    Fate, Fates, PortError, TxCaps, TxMeta, TxPlan, TxPort, TxTotals, View,
-};
+use wirebeat_engine::port::{Fate, Fates, PortError, TxCaps, TxMeta, TxPlan, TxPort, TxTotals};
 use wirebeat_traffic::engines::Engine;
 use wirebeat_units::Nanos;
 
@@ -26,18 +24,12 @@ impl NullTx {
     pub(super) fn open(plan: &TxPlan) -> NullTx {
         let frame_max = plan.frame_max.size();
         NullTx {
-            caps: TxCaps {
-                engine: Engine::Null.name(),
-                mode: "frames are counted and dropped".to_owned(),
+            caps: TxCaps::of_frames(
+                Engine::Null.name(),
+                "frames are counted and dropped".to_owned(),
                 frame_max,
-                batch: BATCH,
-                view: View::Frame,
-                holds: false,
-                lead: Nanos::ZERO,
-                repeats: 0,
-                external: None,
-                link: None,
-            },
+                BATCH,
+            ),
             memory: vec![0; BATCH * frame_max],
             reserved: 0,
             totals: vec![TxTotals::default(); plan.tags as usize],

@@ -9,9 +9,9 @@ use super::super::intervals::{ToldInterval, ToldIntervals};
 use super::super::session::Collector;
 use super::*;
 use crate::error::RunError;
+use crate::flows::prepare;
 use crate::intervals::Timeline;
 use crate::options::{Options, Peer};
-use crate::session::prepare;
 
 /// A receiver that answers the requests, which it counts, with the bytes that `answer` gives.
 pub fn impostor(

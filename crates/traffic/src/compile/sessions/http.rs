@@ -35,8 +35,24 @@ pub(super) fn request(http: &Http, host: &str, last: bool, with_content: bool) -
     Message { head: head.into_bytes().into(), length_at: None, body }
 }
 
-/// A response of the server; `closes`: it says that the connection ends with it. `to_head`: its content is left out.
-pub(super) fn response(http: &Http, size: LengthLaw, closes: bool, to_head: bool) -> Message {
+/// What a response says of its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Persistence {
+    /// It stays, as is usual in HTTP/1.1.
+    Stays,
+    /// It stays, because a client of HTTP/1.0 asked for that.
+    StaysAsAsked,
+    /// It ends with this response.
+    Closes,
+}
+
+/// A response of the server. `to_head`: its content is left out.
+pub(super) fn response(
+    http: &Http,
+    size: LengthLaw,
+    connection: Persistence,
+    to_head: bool,
+) -> Message {
     let status = http.status.map_or(200, Into::into);
     let mut head = format!("HTTP/1.1 {status} {}\r\n", reason(status));
     // RFC 9110 §8.6 and §15.3.5: such a response has no content and says no length
@@ -61,8 +77,11 @@ pub(super) fn response(http: &Http, size: LengthLaw, closes: bool, to_head: bool
             head.push_str("Content-Type: application/octet-stream\r\n");
         }
     }
-    if closes || http.framing == HttpBody::Close {
-        head.push_str("Connection: close\r\n");
+    match connection {
+        _ if http.framing == HttpBody::Close => head.push_str("Connection: close\r\n"),
+        Persistence::Closes => head.push_str("Connection: close\r\n"),
+        Persistence::StaysAsAsked => head.push_str("Connection: keep-alive\r\n"),
+        Persistence::Stays => {}
     }
     add(&mut head, &http.response_headers);
     let body = match http.framing {

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use wirebeat_units::{Bytes, Nanos};
 
-use super::{CompileError, Files, Link, Links, departures};
+use super::{CompileError, Files, Link, Links, Live, departures};
 use crate::distribution::draw::{Key, Purpose};
+use crate::program::Program;
 use crate::program::script::{PATTERN_LEN, PoolWalk, SessionGroup, Sessions};
 use crate::scenario::session::{AddressPool, Pool, SessionSpec};
 use crate::scenario::{FlowSpec, Invalid, KeyPath, PortSpec, Scenario, StaggerChoice};
@@ -22,6 +23,17 @@ use script::ScriptMaker;
 /// # Errors
 /// A law that cannot be drawn from, or a file that has no times.
 pub fn compile_sessions(scenario: &Scenario, files: &Files) -> Result<Sessions, CompileError> {
+    compile_live_sessions(scenario, files).map(|(sessions, _)| sessions)
+}
+
+/// The same, and what their starts change by while they go on: its flows are the groups that start by a rate, by their names.
+///
+/// # Errors
+/// As those of [`compile_sessions`].
+pub fn compile_live_sessions(
+    scenario: &Scenario,
+    files: &Files,
+) -> Result<(Sessions, Live), CompileError> {
     let pattern = pattern(scenario.seed);
     let mut groups = Vec::with_capacity(scenario.sessions.len());
     let mut starts = Scenario { seed: scenario.seed, ..Scenario::default() };
@@ -35,8 +47,8 @@ pub fn compile_sessions(scenario: &Scenario, files: &Files) -> Result<Sessions, 
         let maker = ScriptMaker::new(scenario.seed, number, spec, &pattern);
         groups.push(maker.group(scenario, name, flow)?);
     }
-    let starts = compile_starts(starts, files)?;
-    Ok(Sessions { groups, starts })
+    let (starts, live) = compile_starts(starts, files)?;
+    Ok((Sessions { groups, starts }, live))
 }
 
 /// The flow whose frames stand for the sessions of a group.
@@ -52,24 +64,23 @@ fn stand_in(name: &str, spec: &SessionSpec) -> FlowSpec {
     }
 }
 
-fn compile_starts(
-    mut starts: Scenario,
-    files: &Files,
-) -> Result<crate::program::Program, CompileError> {
+fn compile_starts(mut starts: Scenario, files: &Files) -> Result<(Program, Live), CompileError> {
     let names: Vec<String> = starts.flows.keys().cloned().collect();
     let mut links = Links::default();
     for (number, name) in (0..).zip(names) {
         links.ports.insert(name.clone(), Link::imaginary(number));
         starts.ports.insert(name, PortSpec::default());
     }
-    super::compile(&starts, &links, files).map_err(|error| {
+    let program = super::compile(&starts, &links, files).map_err(|error| {
         let Invalid { at, why } = error.problem().clone();
         let names = starts.flows.keys();
         let at = names.fold(at, |at, name| {
             at.below(&KeyPath::flow(name), KeyPath::root("sessions").key(name))
         });
         CompileError::Invalid(at.invalid(why))
-    })
+    })?;
+    let live = Live::new(starts, links, files.clone(), &program);
+    Ok((program, live))
 }
 
 /// The random bytes of generated data.

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use wirebeat_units::Fault;
 
-use super::{http, whole};
+use super::http::{self, Persistence};
+use super::whole;
 use crate::distribution::draw::{Key, Purpose};
 use crate::program::script::{
-    Body, HttpClient, HttpServer, LengthLaw, Message, Op, REGISTERS, Receive, Script, TimeLaw,
+    Body, HttpClient, HttpResponses, HttpServer, LengthLaw, Message, Op, REGISTERS, Receive,
+    Script, TimeLaw,
 };
 use crate::scenario::Scenario;
 use crate::scenario::departures::Duration;
@@ -158,17 +160,25 @@ impl<'a> ScriptMaker<'a> {
 
     fn http_server(&mut self, spec: &Http, script: &mut Script) -> Result<(), Fault> {
         let size = self.length(&spec.size)?;
-        let response = add(script, http::response(spec, size.clone(), false, false));
-        let last = add(script, http::response(spec, size.clone(), true, false));
-        let head = add(script, http::response(spec, size.clone(), false, true));
-        let head_last = add(script, http::response(spec, size.clone(), true, true));
+        let mut responses = |spec: &Http, kept| {
+            let mut one = |connection, to_head| {
+                add(script, http::response(spec, size.clone(), connection, to_head))
+            };
+            HttpResponses {
+                response: one(kept, false),
+                last: one(Persistence::Closes, false),
+                head: one(kept, true),
+                head_last: one(Persistence::Closes, true),
+            }
+        };
+        let current = responses(spec, Persistence::Stays);
         let plain = Http { framing: HttpBody::Length, ..spec.clone() };
-        let old = add(script, http::response(&plain, size, true, false));
+        let old = responses(&plain, Persistence::StaysAsAsked);
         let go_on = add(script, http::constant("HTTP/1.1 100 Continue\r\n\r\n"));
         let bad = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
         let bad = add(script, http::constant(bad));
         let closes = spec.framing == HttpBody::Close;
-        let server = HttpServer { response, last, head, head_last, old, go_on, bad, closes };
+        let server = HttpServer { current, old, go_on, bad, closes };
         script.ops.push(Op::HttpServer(server));
         Ok(())
     }

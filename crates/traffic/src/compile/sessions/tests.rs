@@ -104,6 +104,14 @@ fn mistakes_are_named_with_their_key() {
             "{ from: a, program: http, servers: { ports: 80 }, rate: 1/s }",
             "no address to connect to",
         ),
+        (
+            "{ from: a, program: http, servers: { addresses: 239.0.0.1, ports: 80 }, rate: 1/s }",
+            "sessions.x.servers.addresses: no host has an address for multicast groups",
+        ),
+        (
+            "{ from: a, stack: own, program: http, clients: { addresses: 127.0.0.0/8 }, servers: { addresses: 10.0.0.1, ports: 80 }, rate: 1/s }",
+            "sessions.x.clients.addresses: no host has an address for the host itself",
+        ),
         ("{ from: a, program: htp }", "did you mean 'http'"),
         ("{ from: a, to: b, program: http, servers: { ports: 80 } }", "nothing says how many"),
         (

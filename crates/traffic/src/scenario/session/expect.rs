@@ -1,11 +1,11 @@
-//! What has to come of a group of sessions: `established >= 1000`, `response.p99 < 5ms`.
+//! What has to come of a group of sessions: `established >= 1000`, `response.p99 < 5ms`, `status.5xx == 0`, `rate.goodput >= 1Gbps`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wirebeat_units::{Comparison, Fault, Nanos, fault};
+use wirebeat_units::{BitRate, Comparison, Fault, Nanos, Rate, fault};
 
 use crate::text::hint::with_hint;
 use crate::text::printable;
@@ -35,8 +35,20 @@ pub const COUNTERS: [&str; 20] = [
 ];
 /// Durations that can be held against a time.
 pub const TIMES: [&str; 6] = ["connect", "first-byte", "response", "session", "lateness", "rtt"];
-/// What can be asked of a duration.
+/// What can be asked of a duration, and any other percentile, such as p95 or p99.5.
 pub const STATISTICS: [&str; 8] = ["min", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
+/// Rates that can be held against a number a second.
+pub const RATES: [&str; 5] = ["opened", "established", "ended", "requests", "responses"];
+/// Rates that can be held against a bit rate.
+pub const BIT_RATES: [&str; 2] = ["goodput", "acked"];
+
+/// The percentile that a statistic is, as a share of 1.
+pub fn percentile(statistic: &str) -> Option<f64> {
+    let number = statistic.strip_prefix('p')?;
+    let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let percent: f64 = number.parse().ok().filter(|_| plain)?;
+    (percent > 0.0 && percent < 100.0).then_some(percent / 100.0)
+}
 
 /// A number that is measured, and what it has to be.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -47,7 +59,7 @@ pub struct Expectation {
     pub measured: Measured,
     /// How it is compared.
     pub comparison: Comparison,
-    /// With what: a count, or nanoseconds.
+    /// With what: a count, nanoseconds, sessions or messages a second, or bits a second.
     pub value: u64,
 }
 
@@ -56,6 +68,10 @@ pub struct Expectation {
 pub enum Measured {
     /// A counter, one of [`COUNTERS`].
     Counter(String),
+    /// How often servers answered with a status, or with one of a hundred: 404, 5xx.
+    Status(Statuses),
+    /// How many in a second, one of [`RATES`], or how many bits, one of [`BIT_RATES`].
+    Rate(String),
     /// A duration and a statistic of it.
     Time {
         /// One of [`TIMES`], or a timer that the program names.
@@ -65,6 +81,71 @@ pub enum Measured {
         /// Whether from the actual beginning instead of the planned one.
         actual: bool,
     },
+}
+
+/// Statuses of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Statuses {
+    /// This one.
+    One(u16),
+    /// All that begin with this digit.
+    Class(u16),
+}
+
+impl Statuses {
+    /// Whether `status` is one of them.
+    pub fn contains(self, status: u16) -> bool {
+        match self {
+            Statuses::One(one) => one == status,
+            Statuses::Class(class) => status / 100 == class,
+        }
+    }
+}
+
+impl FromStr for Statuses {
+    type Err = Fault;
+
+    fn from_str(text: &str) -> Result<Self, Fault> {
+        let wrong = || fault!("'{}' is no status of HTTP", printable(text, 16); "write for example 404 or 5xx");
+        // RFC 9110 §15: three digits, the first from 1 to 5
+        if let Some(class) = text.strip_suffix("xx") {
+            let class = class.parse().ok().filter(|class| (1..=5).contains(class));
+            return class.map(Statuses::Class).ok_or_else(wrong);
+        }
+        let one = text.parse().ok().filter(|status| (100..600).contains(status));
+        one.map(Statuses::One).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for Statuses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Statuses::One(one) => write!(f, "{one}"),
+            Statuses::Class(class) => write!(f, "{class}xx"),
+        }
+    }
+}
+
+/// A number of things.
+fn count(text: &str) -> Result<u64, Fault> {
+    text.parse()
+        .map_err(|_| fault!("'{}' is not a count", printable(text, 64); "write a whole number"))
+}
+
+/// What a rate is held against: so many a second, or bits a second.
+fn rate(name: &str, value: &str) -> Result<u64, Fault> {
+    if BIT_RATES.contains(&name) {
+        let bits: BitRate =
+            value.parse().map_err(|error: wirebeat_units::UnitError| error.fault())?;
+        return Ok(bits.0);
+    }
+    if !RATES.contains(&name) {
+        return Err(with_hint("there is no rate", name, RATES.into_iter().chain(BIT_RATES)));
+    }
+    match value.parse() {
+        Ok(Rate::Frames(rate)) => Ok(rate.per_second().round() as u64),
+        _ => Err(fault!("'{}' is no rate", printable(value, 64); "write for example 1000/s")),
+    }
 }
 
 impl Expectation {
@@ -106,20 +187,25 @@ impl FromStr for Expectation {
                 }
                 return Err(with_hint("nothing counts", name, COUNTERS));
             }
-            let value = value.parse().map_err(
-                |_| fault!("'{}' is not a count", printable(value, 64); "write a whole number"),
-            )?;
-            return Ok(Expectation {
-                measured: Measured::Counter(name.to_owned()),
-                comparison,
-                value,
-            });
+            let measured = Measured::Counter(name.to_owned());
+            return Ok(Expectation { measured, comparison, value: count(value)? });
         };
+        match of {
+            "status" => {
+                let measured = Measured::Status(statistic.parse()?);
+                return Ok(Expectation { measured, comparison, value: count(value)? });
+            }
+            "rate" => {
+                let measured = Measured::Rate(statistic.to_owned());
+                return Ok(Expectation { measured, comparison, value: rate(statistic, value)? });
+            }
+            _ => {}
+        }
         let (statistic, actual) = match statistic.strip_suffix(".actual") {
             Some(statistic) => (statistic, true),
             None => (statistic, false),
         };
-        if !STATISTICS.contains(&statistic) {
+        if !STATISTICS.contains(&statistic) && percentile(statistic).is_none() {
             return Err(with_hint("there is no statistic", statistic, STATISTICS));
         }
         let value: Nanos =
@@ -156,6 +242,11 @@ impl fmt::Display for Expectation {
         };
         match &self.measured {
             Measured::Counter(name) => write!(f, "{name} {sign} {}", self.value),
+            Measured::Status(statuses) => write!(f, "status.{statuses} {sign} {}", self.value),
+            Measured::Rate(name) if BIT_RATES.contains(&name.as_str()) => {
+                write!(f, "rate.{name} {sign} {}", BitRate(self.value))
+            }
+            Measured::Rate(name) => write!(f, "rate.{name} {sign} {}/s", self.value),
             Measured::Time { of, statistic, actual } => {
                 let actual = if *actual { ".actual" } else { "" };
                 write!(f, "{of}.{statistic}{actual} {sign} {}", Nanos::new(self.value))
@@ -170,7 +261,17 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_and_printed_again() {
-        for text in ["established >= 1000", "response.p99 < 5ms", "session.max.actual <= 1s"] {
+        for text in [
+            "established >= 1000",
+            "response.p99 < 5ms",
+            "session.max.actual <= 1s",
+            "response.p95 < 5ms",
+            "connect.p99.95 < 5ms",
+            "status.404 == 0",
+            "status.5xx <= 10",
+            "rate.established >= 1000/s",
+            "rate.goodput > 1Gbps",
+        ] {
             assert_eq!(text.parse::<Expectation>().unwrap().to_string(), text);
         }
         let loose: Expectation = "failed=0".parse().unwrap();
@@ -183,7 +284,14 @@ mod tests {
             ("established", "is not an expectation"),
             ("establised > 3", "did you mean 'established'"),
             ("response < 5ms", "response.p99"),
-            ("response.p98 < 5ms", "there is no statistic 'p98'"),
+            ("response.p100 < 5ms", "there is no statistic 'p100'"),
+            ("response.pinf < 5ms", "there is no statistic 'pinf'"),
+            ("status.6xx < 5", "is no status of HTTP"),
+            ("status.99 < 5", "is no status of HTTP"),
+            ("rate.established < 5", "is no rate"),
+            ("rate.established < 5Mbps", "is no rate"),
+            ("rate.good < 5Mbps", "there is no rate 'good'"),
+            ("rate.goodput < 5/s", "unit"),
             ("response.p99 < 5", "unit"),
             ("opened > many", "is not a count"),
             ("opened => 3", "is not an expectation"),

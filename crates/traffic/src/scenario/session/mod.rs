@@ -13,7 +13,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wirebeat_units::{Nanos, Rate, fault};
+use wirebeat_units::{Fault, Nanos, Rate, fault};
 
 use super::change::{Change, Settings};
 use super::departures::{Departures, Duration};
@@ -24,14 +24,16 @@ use super::schema::TimeText;
 use super::{FlowSpec, Invalid, KeyPath, RunSpec, Scenario};
 use crate::text::hint::with_hint;
 pub use crate::values::session::{
-    AddressPool, Beyond, Limit, Pool, PoolOrder, PortPool, StackChoice, TcpSpec,
+    AddressPool, AddressRange, Beyond, Limit, Pool, PoolOrder, PortPool, StackChoice, TcpSpec,
 };
-pub use expect::Expectation;
+pub use expect::{Expectation, Measured};
 pub use program::ProgramSpec;
 pub use size::DataSize;
 
 /// The most groups of sessions of a scenario.
 pub const MAX_GROUPS: usize = 1000;
+/// The most users of a group: each takes some 70 bytes before it does anything.
+pub const MAX_USERS: u32 = 10_000_000;
 
 /// A group of sessions with one program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -182,6 +184,12 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
     let here = || KeyPath::root("sessions").key(name);
     let at = |key: &str| here().key(key);
     super::check::check_name("sessions", name)?;
+    if scenario.flows.contains_key(name) {
+        // both are called by their names while they run
+        return Err(
+            here().invalid(fault!("there is a flow of this name"; "call one of them otherwise"))
+        );
+    }
     for (key, port) in [("from", &spec.from), ("to", &spec.to)] {
         let Some(port) = port else { continue };
         let Some(found) = scenario.ports.get(port) else {
@@ -195,6 +203,9 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
             )));
         }
     }
+    if spec.stack == StackChoice::Own {
+        check_own(scenario, name, spec)?;
+    }
     if spec.from.is_none() && spec.to.is_none() {
         return Err(here().invalid(fault!(
             "neither end of the sessions is here";
@@ -203,6 +214,16 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
     }
     spec.clients.check().map_err(|(key, why)| at("clients").key(key).invalid(why))?;
     spec.servers.check().map_err(|(key, why)| at("servers").key(key).invalid(why))?;
+    for (key, pool) in [("clients", &spec.clients), ("servers", &spec.servers)] {
+        let on_link = spec.stack == StackChoice::Own;
+        let of_no_host = |range: &AddressRange| Some((*range, range.of_no_host(on_link)?));
+        if let Some((range, what)) = pool.addresses.0.iter().find_map(of_no_host) {
+            return Err(at(key).key("addresses").invalid(fault!(
+                "no host has an address for {what}, and {range} is such a one or has some";
+                "write addresses of hosts"
+            )));
+        }
+    }
     if spec.servers.ports.is_none() {
         return Err(at("servers")
             .key("ports")
@@ -238,6 +259,48 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
     Ok(())
 }
 
+/// What sessions over our own TCP need: hosts with addresses that are theirs alone.
+fn check_own(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Invalid> {
+    let at = |key: &str| KeyPath::root("sessions").key(name).key(key);
+    for (key, port, pool) in [("from", &spec.from, &spec.clients), ("to", &spec.to, &spec.servers)]
+    {
+        let Some(port) = port.as_ref() else { continue };
+        let of = scenario.ports.get(port);
+        if pool.addresses.is_empty() && of.is_none_or(|port| port.addresses.is_empty()) {
+            let end = if key == "from" { "clients" } else { "servers" };
+            return Err(at(end).key("addresses").invalid(fault!(
+                "with 'stack: own' the hosts have addresses of their own, and none are written";
+                "write some that nobody else has on the link, for example 10.0.1.100-10.0.1.199"
+            )));
+        }
+        if of.is_some_and(|port| port.cores.len() > 1) {
+            return Err(KeyPath::port(port).key("cores").invalid(fault!(
+                "our own TCP runs on one core of a port so far"; "name one"
+            )));
+        }
+    }
+    if spec.tcp.send_buffer.is_some() || spec.tcp.pacing.is_some() {
+        let key = if spec.tcp.pacing.is_some() { "pacing" } else { "send-buffer" };
+        return Err(at("tcp").key(key).invalid(fault!(
+            "our own TCP has no '{key}'"; "leave it out, or use 'stack: host'"
+        )));
+    }
+    for (index, expectation) in spec.expect.iter().enumerate() {
+        if matches!(&expectation.measured, Measured::Counter(name) if name == "retransmitted-segments")
+        {
+            return Err(at("expect").index(index).invalid(fault!(
+                "our own TCP counts segments of a port, not of a group"; "read them in 'stacks' of the report"
+            )));
+        }
+    }
+    match spec.tcp.congestion.as_deref() {
+        None | Some("cubic" | "reno" | "none") => Ok(()),
+        Some(other) => Err(at("tcp").key("congestion").invalid(fault!(
+            "our own TCP has no congestion control '{other}'"; "write cubic, reno or none"
+        ))),
+    }
+}
+
 /// Whether the port that accepts says where it is.
 fn has_address(scenario: &Scenario, spec: &SessionSpec) -> bool {
     let port = spec.to.as_ref().and_then(|to| scenario.ports.get(to));
@@ -266,6 +329,11 @@ fn check_starts(name: &str, spec: &SessionSpec, run: &RunSpec) -> Result<(), Inv
             ))),
             None => Ok(()),
         };
+    }
+    if spec.users.is_some_and(|users| users.get() > MAX_USERS) {
+        return Err(at("users").invalid(fault!(
+            "more than {MAX_USERS} users are more than one machine plays"; "ask for fewer, or for a rate"
+        )));
     }
     if spec.users.is_some() {
         let written = [
@@ -300,14 +368,29 @@ fn check_starts(name: &str, spec: &SessionSpec, run: &RunSpec) -> Result<(), Inv
     for (time, change) in &spec.at {
         let Change::To(settings) = change else { continue };
         let key = at("at").key(&time.to_string());
-        let Settings { rate, size, packet, sub_flows, departures: _ } = &**settings;
-        if size.is_some() || packet.is_some() || sub_flows.is_some() {
-            let why = "of sessions, only 'rate' and 'departures' change";
-            return Err(key.invalid(why));
-        }
-        rate.iter().try_for_each(check_counted).map_err(|why| key.key("rate").invalid(why))?;
+        check_settings(settings).map_err(|why| match &settings.rate {
+            Some(_) if !has_frames(settings) => key.key("rate").invalid(why),
+            _ => key.invalid(why),
+        })?;
     }
     Ok(())
+}
+
+/// Refuses settings that cannot be those of a group of sessions.
+///
+/// # Errors
+/// A size, headers or sub-flows, which are of frames, or a rate that counts something else than sessions.
+pub fn check_settings(settings: &Settings) -> Result<(), Fault> {
+    if has_frames(settings) {
+        return Err("of sessions, only 'rate' and 'departures' change".into());
+    }
+    settings.rate.iter().try_for_each(check_counted)
+}
+
+/// Whether they say something of frames.
+fn has_frames(settings: &Settings) -> bool {
+    let Settings { size, packet, sub_flows, rate: _, departures: _ } = settings;
+    size.is_some() || packet.is_some() || sub_flows.is_some()
 }
 
 /// The same problem, said of a group of sessions instead of the flow that stands for its starts.
@@ -317,7 +400,7 @@ fn in_sessions(problem: Invalid, name: &str) -> Invalid {
 }
 
 /// Sessions are counted: their rate is a number a second.
-fn check_counted(rate: &FlowRate) -> Result<(), wirebeat_units::Fault> {
+fn check_counted(rate: &FlowRate) -> Result<(), Fault> {
     let counted = |rate: &Rate| match rate {
         Rate::Frames(_) | Rate::Unlimited => Ok(()),
         _ => Err(fault!("'{rate}' does not count sessions"; "write for example 1000/s")),
@@ -330,8 +413,8 @@ fn check_counted(rate: &FlowRate) -> Result<(), wirebeat_units::Fault> {
     }
 }
 
-/// A rate of sessions as people write it: 1000/s rather than 1kpps.
-fn per_second<S: serde::Serializer>(rate: &FlowRate, serializer: S) -> Result<S::Ok, S::Error> {
+/// A rate of sessions as people write it, 1000/s rather than 1kpps, where it is a whole number a second.
+pub fn in_sessions_per_second(rate: &FlowRate) -> Option<String> {
     let whole = match rate {
         FlowRate::Fixed(Rate::Frames(rate)) => {
             let second = Nanos::from_secs(1).get();
@@ -340,8 +423,12 @@ fn per_second<S: serde::Serializer>(rate: &FlowRate, serializer: S) -> Result<S:
         }
         _ => None,
     };
-    match whole {
-        Some(whole) => serializer.collect_str(&format_args!("{whole}/s")),
+    whole.map(|whole| format!("{whole}/s"))
+}
+
+fn per_second<S: serde::Serializer>(rate: &FlowRate, serializer: S) -> Result<S::Ok, S::Error> {
+    match in_sessions_per_second(rate) {
+        Some(text) => serializer.collect_str(&text),
         None => rate.serialize(serializer),
     }
 }

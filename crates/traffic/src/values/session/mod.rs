@@ -22,6 +22,21 @@ pub enum StackChoice {
     /// The operating system's, by sockets. Needs no privilege.
     #[default]
     Host,
+    /// Our own, over the engine of the port, with hosts of its own on the link.
+    Own,
+}
+
+impl StackChoice {
+    /// All of them.
+    pub const ALL: [StackChoice; 2] = [StackChoice::Host, StackChoice::Own];
+
+    /// Its name in scenarios and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            StackChoice::Host => "host",
+            StackChoice::Own => "own",
+        }
+    }
 }
 
 /// What is at its default is not written.

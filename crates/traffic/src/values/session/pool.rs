@@ -46,6 +46,25 @@ pub enum PoolOrder {
 }
 
 impl Pool {
+    /// Whether an address and port of this pool is one of `other` too. Of a pool without ports every port counts.
+    pub fn overlaps(&self, other: &Pool) -> bool {
+        let address = |range: &AddressRange| {
+            let apart = |of: &AddressRange| {
+                of.is_ipv6() != range.is_ipv6()
+                    || bits(of.last) < bits(range.first)
+                    || bits(range.last) < bits(of.first)
+            };
+            !other.addresses.0.iter().all(apart)
+        };
+        let port = match (&self.ports, &other.ports) {
+            (Some(mine), Some(theirs)) => mine.0.iter().any(|range| {
+                theirs.0.iter().any(|of| range.first <= of.last && of.first <= range.last)
+            }),
+            _ => true,
+        };
+        port && self.addresses.0.iter().any(address)
+    }
+
     pub(crate) fn check(&self) -> Result<(), (&'static str, Fault)> {
         if self.ports.as_ref().is_some_and(|ports| ports.0.is_empty()) {
             return Err(("ports", fault!("a list of ports is not empty")));
@@ -80,6 +99,20 @@ pub struct AddressRange {
 }
 
 impl AddressRange {
+    /// From `first` to `last`.
+    ///
+    /// # Errors
+    /// They are of two versions of IP, or in the wrong order.
+    pub fn between(first: IpAddr, last: IpAddr) -> Result<AddressRange, Fault> {
+        if first.is_ipv4() != last.is_ipv4() {
+            return Err(fault!("{first} and {last} are of two versions of IP"));
+        }
+        if bits(last) < bits(first) {
+            return Err(fault!("{last} is before {first}"; "exchange them"));
+        }
+        Ok(AddressRange { first, last, prefix: None })
+    }
+
     /// Whether of IPv6.
     pub fn is_ipv6(&self) -> bool {
         self.first.is_ipv6()
@@ -96,6 +129,20 @@ impl AddressRange {
         false
     }
 
+    /// What addresses of it are for, where some are of no host: groups, broadcast. With `on_link` those too that no host on a link
+    /// has: unspecified ones, and those of the host itself.
+    pub fn of_no_host(&self, on_link: bool) -> Option<&'static str> {
+        let shared = |(first, last): (IpAddr, IpAddr)| {
+            first.is_ipv6() == self.is_ipv6()
+                && bits(self.first) <= bits(last)
+                && bits(first) <= bits(self.last)
+        };
+        let found = NO_HOSTS
+            .into_iter()
+            .find(|(first, last, of_link, _)| (on_link || !of_link) && shared((*first, *last)));
+        found.map(|(_, _, _, what)| what)
+    }
+
     /// Address number `n`, from 0; the last one where there are fewer.
     pub fn get(&self, n: u64) -> IpAddr {
         let at = bits(self.first).saturating_add(n.into()).min(bits(self.last));
@@ -106,6 +153,27 @@ impl AddressRange {
         }
     }
 }
+
+const fn v4(a: u8, b: u8, c: u8, d: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+}
+
+const fn v6(bits: u128) -> IpAddr {
+    IpAddr::V6(Ipv6Addr::from_bits(bits))
+}
+
+/// Addresses that no host has (RFC 6890, RFC 4291 §2.4): from the first to the last, whether that is so on a link alone, and what they
+/// are for.
+const NO_HOSTS: [(IpAddr, IpAddr, bool, &str); 8] = [
+    (v4(0, 0, 0, 0), v4(0, 255, 255, 255), true, "this network"),
+    (v4(127, 0, 0, 0), v4(127, 255, 255, 255), true, "the host itself (loopback)"),
+    (v4(224, 0, 0, 0), v4(239, 255, 255, 255), false, "multicast groups"),
+    (v4(255, 255, 255, 255), v4(255, 255, 255, 255), false, "broadcast"),
+    (v6(0), v6(0), true, "no address"),
+    (v6(1), v6(1), true, "the host itself (loopback)"),
+    (v6(0xffff_0000_0000), v6(0xffff_ffff_ffff), true, "IPv4 (mapped addresses)"),
+    (v6(0xff << 120), v6(u128::MAX), false, "multicast groups"),
+];
 
 fn bits(address: IpAddr) -> u128 {
     match address {
@@ -139,14 +207,7 @@ impl FromStr for AddressRange {
         let Some((first, last)) = text.split_once('-') else {
             return Ok(address(text)?.into());
         };
-        let (first, last) = (address(first)?, address(last)?);
-        if first.is_ipv4() != last.is_ipv4() {
-            return Err(fault!("{first} and {last} are of two versions of IP"));
-        }
-        if bits(last) < bits(first) {
-            return Err(fault!("{last} is before {first}"; "exchange them"));
-        }
-        Ok(AddressRange { first, last, prefix: None })
+        AddressRange::between(address(first)?, address(last)?)
     }
 }
 
@@ -316,6 +377,11 @@ impl PortPool {
         0
     }
 
+    /// Whether the port is one of them.
+    pub fn contains(&self, port: u16) -> bool {
+        self.0.iter().any(|range| (range.first..=range.last).contains(&port))
+    }
+
     /// Each of them.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         self.0.iter().flat_map(|range| range.first..=range.last)
@@ -458,6 +524,23 @@ mod tests {
         assert_eq!((all.len(), all.to_string()), (u64::MAX, "::/0".to_owned()));
         let one: AddressPool = "fd00::1/128".parse().unwrap();
         assert_eq!(one.get(7), "fd00::1".parse().ok());
+    }
+
+    #[test]
+    fn addresses_of_no_host_are_found_in_any_range() {
+        let found = |text: &str, on_link| text.parse::<AddressRange>().unwrap().of_no_host(on_link);
+        for text in ["224.0.0.1", "10.0.0.1-255.0.0.0", "255.255.255.255", "ff02::1", "::/0"] {
+            assert!(found(text, false).is_some(), "{text}");
+        }
+        for text in ["127.0.0.1", "0.0.0.0", "::1", "::", "::ffff:10.0.0.1"] {
+            assert_eq!(found(text, false), None, "{text}");
+            assert!(found(text, true).is_some(), "{text}");
+        }
+        for text in
+            ["10.0.0.0/8", "1.0.0.0-126.255.255.255", "240.0.0.1", "fd00::/64", "2001:db8::1"]
+        {
+            assert_eq!(found(text, true), None, "{text}");
+        }
     }
 
     #[test]

@@ -16,7 +16,8 @@ const CONGESTION_NAME_MAX: usize = 15;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct TcpSpec {
-    /// The congestion control by name: `cubic`, `reno`; with the system's stack, whatever the system has.
+    /// The congestion control by name: `cubic`, `reno`; with the system's stack, whatever the system has; with our own also `none`,
+    /// which sends as much as the peer's window allows.
     #[serde(skip_serializing_if = "is_default")]
     pub congestion: Option<String>,
     /// The most bytes of data in a segment (MSS).

@@ -70,9 +70,9 @@ const LOOK: Nanos = Nanos::from_millis(200);
 /// How often links are looked at, and the longest that a stop waits.
 const WATCH: Duration = Duration::from_millis(10);
 
-/// A run that is ready to start: compiled, its ports open, nothing sent.
+/// A run of flows that is ready to start: compiled, its ports open, nothing sent.
 #[allow(missing_debug_implementations, reason = "a connection has no readable form")]
-pub struct Prepared {
+pub(crate) struct PreparedFlows {
     lab: Lab,
     plan: Planned,
     open: RunResources,
@@ -110,7 +110,7 @@ pub(crate) struct RunResources {
     pub(crate) accepted: Vec<Option<Accepted>>,
     /// The links in memory.
     in_memory: InMemory,
-    /// What the receivers on other hosts measure, from [`Prepared::begin`] on.
+    /// What the receivers on other hosts measure, from [`PreparedFlows::begin`] on.
     measurements: Vec<(Host, Measurement)>,
     /// Where its flows may change while it runs: the handle, and the socket if there is one.
     pub(crate) control: Option<Control>,
@@ -134,12 +134,12 @@ pub(crate) struct SenderSeat {
     pub(crate) mode: String,
 }
 
-/// Opens a lab, compiles the scenario and opens what it sends and receives by. Nothing is sent.
-pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunError> {
+/// Opens a lab, compiles the flows of a scenario and opens what it sends and receives by. Nothing is sent.
+pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedFlows, RunError> {
     let mut lab = Lab::open(scenario, options)?;
     let plan = Planned::of(&mut lab, scenario)?;
     let (plan, open) = open_all(&mut lab, plan)?;
-    Ok(Prepared { lab, plan, open })
+    Ok(PreparedFlows { lab, plan, open })
 }
 
 /// The same for a run that is sent for another host: what it sends is bounded.
@@ -147,18 +147,18 @@ pub(crate) fn prepare_bounded(
     scenario: &Scenario,
     options: Options,
     bounds: Bounds,
-) -> Result<Prepared, RunError> {
+) -> Result<PreparedFlows, RunError> {
     let mut lab = Lab::open(scenario, options)?;
     lab.bounds = Some(bounds);
     let plan = Planned::of(&mut lab, scenario)?;
     let (plan, open) = open_all(&mut lab, plan)?;
-    Ok(Prepared { lab, plan, open })
+    Ok(PreparedFlows { lab, plan, open })
 }
 
-impl Prepared {
+impl PreparedFlows {
     /// The ports that it sends by.
     pub(crate) fn stations(&self) -> Vec<Station> {
-        let Prepared { lab, open, .. } = self;
+        let PreparedFlows { lab, open, .. } = self;
         let of = |(place, (port, engine)): (usize, (&ResolvedPort, &Engine))| {
             let sending = open.sending.iter().find(|sending| sending.place == place)?;
             Some(facts::sending_station(port, *engine, &sending.mode, &lab.machine))
@@ -173,36 +173,41 @@ impl Prepared {
         observer: &mut dyn Observer,
         stop: &Stop,
     ) -> (Report, Tags) {
-        let Prepared { mut lab, mut plan, open } = self;
+        let PreparedFlows { mut lab, mut plan, open } = self;
         plan.begin_at = Some(at);
         Running { lab: &mut lab, plan, open }.execute(observer, stop)
     }
 
     /// The handle for those who change its flows, where [`Options::control`] asks for one. It works while the
     /// session runs.
-    pub fn control(&self) -> Option<Control> {
+    pub(crate) fn control(&self) -> Option<Control> {
         self.open.control.clone()
     }
 
     /// Where the control socket lies, if there is one.
-    pub fn control_path(&self) -> Option<&std::path::Path> {
+    pub(crate) fn control_path(&self) -> Option<&std::path::Path> {
         self.open.control_socket.as_ref().map(ControlSocket::path)
     }
 
-    /// Lets the receiver on another host begin to measure, if there is one: call it right before [`Prepared::start`], which
+    /// The control socket, for one who has it answered longer than the flows go on.
+    pub(crate) fn take_control_socket(&mut self) -> Option<ControlSocket> {
+        self.open.control_socket.take()
+    }
+
+    /// Lets the receiver on another host begin to measure, if there is one: call it right before [`PreparedFlows::start`], which
     /// otherwise does so itself and can only report that it failed. Waiting for that host ends as soon as `stop` is asked.
     ///
     /// # Errors
     /// What the other host cannot do, or says that cannot be true. Nothing has been sent.
-    pub fn begin(&mut self, stop: &Stop) -> Result<(), RunError> {
-        let Prepared { lab, plan, open } = self;
+    pub(crate) fn begin(&mut self, stop: &Stop) -> Result<(), RunError> {
+        let PreparedFlows { lab, plan, open } = self;
         open.measurements = begin_remote(lab, plan, open, stop)?;
         Ok(())
     }
 
     /// Runs to the end and reports.
-    pub fn start(self, observer: &mut dyn Observer, stop: &Stop) -> Report {
-        let Prepared { mut lab, plan, open } = self;
+    pub(crate) fn start(self, observer: &mut dyn Observer, stop: &Stop) -> Report {
+        let PreparedFlows { mut lab, plan, open } = self;
         Running { lab: &mut lab, plan, open }.execute(observer, stop).0
     }
 }
@@ -348,6 +353,9 @@ impl Running<'_> {
             None if !self.plan.far.is_empty() => before_a_tick(begun.saturating_add(far::LEAD)),
             None => self.plan.begin_at.unwrap_or_default().max(before_a_tick(begun)),
         };
+        if remote.is_ok() {
+            observer.begins(start);
+        }
         let mut remote = far::start(remote, start);
         // What lies before the start is waiting, and no part of the run.
         let origin = if virtual_time { begun } else { start };

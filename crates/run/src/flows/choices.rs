@@ -112,7 +112,7 @@ pub(super) fn planned(scenario: &Scenario) -> Vec<Change> {
     let flows = (0..).zip(scenario.flows.values());
     let changes =
         flows.flat_map(|(flow, spec)| spec.at.iter().map(move |(&at, change)| (flow, at, change)));
-    let mut planned = control::planned(changes, name);
+    let mut planned = control::planned(changes, control::Of::Frames, name);
     planned.sort_by_key(|change| change.at_ns);
     planned
 }

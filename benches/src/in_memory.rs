@@ -1,0 +1,516 @@
+//! Our own TCP in memory on one core: both ends in one thread, and packets go from one to the other in batches. Beside it a bare walk
+//! over a table of the same size.
+//!
+//! A segment is one that is built with its checksum at one end, and taken in, checksum verified, at the other. Both ends meter: counters and
+//! distributions of times, as programs of sessions do. Times are those of the processor that the thread had. `sections/in_memory.rs` makes a
+//! chapter of it.
+
+use std::fs;
+use std::hint::black_box;
+
+use rustix::time::{ClockId, clock_gettime};
+use wirebeat_meter::session::{SessionMeter, SessionTime};
+use wirebeat_stack::index::Index;
+use wirebeat_stack::slab::{Slab, Slot};
+use wirebeat_stack::{
+    Accept, Application, Checksum, Event, Limits, Open, Profile, Reason, Received, Session,
+    SessionId, Stack, Transmit, Tuple,
+};
+use wirebeat_units::Nanos;
+
+use crate::lab::Failure;
+
+const BATCH: usize = 32;
+/// Bytes of a request and of its answer over sessions that stay open.
+const MESSAGE: u64 = 100;
+/// Sessions that are asked for in a turn.
+const OPENED: usize = 8;
+/// Bytes of data of the bulk sessions, and how many those are.
+const BULK: u64 = 250_000_000;
+const BULK_SESSIONS: usize = 8;
+/// Their receive window, in bytes: it holds many large packets.
+const BULK_WINDOW: u32 = 1 << 20;
+/// Between two turns where nothing is said about it.
+const STEP: Nanos = Nanos::from_micros(5);
+/// Room for each packet, and for those that hold several segments.
+const ROOM: usize = 2048;
+const ROOM_LARGE: usize = 1 << 16;
+
+/// Packets on their way from one end to the other.
+struct Wire {
+    bytes: Vec<u8>,
+    lens: Vec<usize>,
+    pending: usize,
+    /// Room for each packet.
+    room: usize,
+}
+
+impl Wire {
+    fn new(room: usize) -> Wire {
+        Wire { bytes: vec![0; room * BATCH], lens: Vec::with_capacity(BATCH), pending: 0, room }
+    }
+
+    /// Large packets have no checksum yet, as on a virtual link.
+    fn checksum(&self) -> Checksum {
+        if self.takes_large() { Checksum::VerifyOrPartial } else { Checksum::Verify }
+    }
+}
+
+impl Transmit for Wire {
+    fn buffer(&mut self, len: usize) -> Option<&mut [u8]> {
+        let at = self.lens.len() * self.room;
+        self.pending = len;
+        if self.lens.len() == BATCH { None } else { self.bytes.get_mut(at..at + len) }
+    }
+    fn commit(&mut self) {
+        self.lens.push(self.pending);
+    }
+    fn takes_large(&self) -> bool {
+        self.room == ROOM_LARGE
+    }
+    fn commit_large(&mut self, _: u16, _: u16) {
+        // nobody cuts it: the other end gets it as from a kernel on the same machine
+        self.commit();
+    }
+}
+
+/// What one end does.
+struct Program {
+    is_server: bool,
+    /// What each session sends: a request and its answer, as large as this.
+    message: u64,
+    /// Whether a session closes after its exchange.
+    closes: bool,
+    todo: Vec<(SessionId, u64)>,
+    closing: Vec<SessionId>,
+    ids: Vec<SessionId>,
+    meter: SessionMeter,
+    now: Nanos,
+    /// When each session began, or its last request was made: by its word.
+    since: Vec<Nanos>,
+}
+
+impl Program {
+    fn new(is_server: bool, message: u64, closes: bool) -> Program {
+        Program {
+            is_server,
+            message,
+            closes,
+            todo: Vec::new(),
+            closing: Vec::new(),
+            ids: Vec::new(),
+            meter: SessionMeter::new(0),
+            now: Nanos::ZERO,
+            since: Vec::new(),
+        }
+    }
+
+    /// Asks for a message of this session of the client in the next turn.
+    fn request(&mut self, id: SessionId, user: u32) {
+        self.todo.push((id, self.message));
+        self.meter.counts.requests += 1;
+        if let Some(since) = self.since.get_mut(user as usize) {
+            *since = self.now;
+        }
+    }
+
+    /// Records how long something took of a session of the client.
+    fn took(&mut self, what: SessionTime, user: u32) {
+        if let Some(&since) = self.since.get(user as usize) {
+            self.meter.took(what, since, since, self.now);
+        }
+    }
+}
+
+impl Application for Program {
+    fn accept(&mut self, _: &Tuple) -> Accept {
+        Accept::Session { profile: 0, user: 0 }
+    }
+    fn payload(&mut self, _: Session, _: u64, into: &mut [u8]) {
+        into.fill(0x55);
+    }
+    fn received(&mut self, session: Session, received: Received<'_>) {
+        self.meter.counts.delivered_bytes += black_box(received.bytes).len() as u64;
+        if received.in_order.is_multiple_of(self.message) {
+            if self.is_server {
+                self.todo.push((session.id, self.message));
+            } else {
+                self.meter.counts.responses += 1;
+                self.took(SessionTime::Response, session.user);
+                if self.closes {
+                    self.closing.push(session.id);
+                }
+            }
+        }
+    }
+    fn event(&mut self, session: Session, event: Event) {
+        match event {
+            Event::Established => {
+                self.meter.counts.opened += 1;
+                self.meter.counts.established += 1;
+                self.meter.note_open(self.now);
+                if !self.is_server {
+                    self.took(SessionTime::Connect, session.user);
+                    match (self.closes, self.message) {
+                        (false, _) => self.ids.push(session.id),
+                        (true, 0) => self.closing.push(session.id),
+                        (true, _) => self.request(session.id, session.user),
+                    }
+                }
+            }
+            Event::PeerClosed if self.is_server => self.closing.push(session.id),
+            Event::Closed(reason) => {
+                let counts = &mut self.meter.counts;
+                match reason {
+                    Reason::InOrder => counts.in_order += 1,
+                    _ => counts.failed_here += 1,
+                }
+                self.meter.note_end(self.now);
+                self.took(SessionTime::Session, session.user);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// An end.
+struct Side {
+    stack: Stack,
+    program: Program,
+    /// What it has sent.
+    wire: Wire,
+}
+
+/// Both ends, and time in between that only they see.
+struct Pair {
+    client: Side,
+    server: Side,
+    now: Nanos,
+    step: Nanos,
+    opened: u64,
+}
+
+impl Pair {
+    fn new(sessions: usize, profile: Profile, message: u64, closes: bool) -> Pair {
+        let limits = Limits {
+            addresses: 0,
+            ranges: 64,
+            time_wait: sessions,
+            half_open: 4096,
+            ..Limits::for_sessions(sessions)
+        };
+        let room = if profile.gso_segments > 1 { ROOM_LARGE } else { ROOM };
+        let side = |seed, is_server| Side {
+            stack: Stack::new(&limits, vec![profile], [seed, 7], Nanos::ZERO),
+            program: Program::new(is_server, message, closes),
+            wire: Wire::new(room),
+        };
+        let (client, server) = (side(1, false), side(2, true));
+        Pair { client, server, now: Nanos::from_secs(1), step: STEP, opened: 0 }
+    }
+
+    /// The client asks for `count` more sessions.
+    fn open(&mut self, count: usize) -> Result<(), Failure> {
+        for _ in 0..count {
+            let number = self.opened;
+            self.opened += 1;
+            let tuple = Tuple {
+                local: [10, 1, ((number / 60_000) >> 8) as u8, (number / 60_000) as u8].into(),
+                remote: [10, 2, 0, 1].into(),
+                local_port: (number % 60_000) as u16 + 1024,
+                remote_port: 80,
+            };
+            self.client.program.since.push(self.now);
+            let open = Open { tuple, profile: 0, user: number as u32 };
+            let opened = self.client.stack.connect(self.now, &open);
+            opened.map_err(|why| format!("session {number} cannot be opened: {why:?}"))?;
+        }
+        Ok(())
+    }
+
+    /// Opens all sessions, and waits until nothing is on its way.
+    fn open_all(&mut self, sessions: usize) -> Result<(), Failure> {
+        while self.client.program.ids.len() < sessions {
+            self.open(OPENED.min(sessions.saturating_sub(self.opened as usize)))?;
+            let went = self.turn();
+            if !went && self.opened as usize >= sessions {
+                break;
+            }
+        }
+        while self.turn() {}
+        match self.client.program.ids.len() {
+            all if all == sessions => Ok(()),
+            some => Err(format!("{some} of {sessions} sessions were established").into()),
+        }
+    }
+
+    /// A batch each way; whether anything went.
+    fn turn(&mut self) -> bool {
+        self.now = self.now.saturating_add(self.step);
+        let Pair { client, server, now, .. } = self;
+        let forth = one_way(*now, client, server);
+        let back = one_way(*now, server, client);
+        forth || back
+    }
+
+    fn segments(&self) -> u64 {
+        let sent = |side: &Side| side.stack.counters().segments.sent;
+        sent(&self.client) + sent(&self.server)
+    }
+
+    /// That the counters are consistent and nothing was lost.
+    fn check(&self) -> Result<(), Failure> {
+        for side in [&self.client, &self.server] {
+            let counters = side.stack.counters();
+            if !counters.segments_balance() || !counters.sessions_balance() {
+                return Err("the counters of the stack are inconsistent".into());
+            }
+            if counters.bytes.retransmitted > 0 || side.program.meter.counts.failed_here > 0 {
+                return Err(
+                    "bytes were sent again, or sessions failed, where nothing is lost".into()
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What `from` does and sends goes to `to`; whether anything went.
+fn one_way(now: Nanos, from: &mut Side, to: &mut Side) -> bool {
+    let Side { stack, program, wire } = from;
+    (program.now, to.program.now) = (now, now);
+    for (id, bytes) in program.todo.drain(..) {
+        let _ = stack.send(id, bytes);
+    }
+    let mut closing = std::mem::take(&mut program.closing);
+    for id in closing.drain(..) {
+        let _ = stack.close(now, id, program);
+    }
+    closing.append(&mut program.closing);
+    program.closing = closing;
+    stack.expire(now, 256, program);
+    stack.transmit(now, program, wire);
+    let checksum = wire.checksum();
+    let mut batch: [(&[u8], Checksum); BATCH] = [(&[], checksum); BATCH];
+    let packets = wire.bytes.chunks(wire.room).zip(&wire.lens);
+    for (slot, (bytes, len)) in batch.iter_mut().zip(packets) {
+        *slot = (bytes.get(..*len).unwrap_or_default(), checksum);
+    }
+    let count = wire.lens.len();
+    to.stack.receive_batch(now, &batch[..count], &mut to.program);
+    wire.lens.clear();
+    count > 0
+}
+
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+/// A walk over `count` entries of an index and two lines of 192 bytes behind each, in batches, as the stack does it.
+///
+/// In nanoseconds an entry.
+pub fn bare_walk(count: usize) -> Result<f64, Failure> {
+    #[repr(C, align(64))]
+    struct Lines([u64; 24]);
+    impl Slot for Lines {
+        fn vacant(_: u32) -> Lines {
+            Lines([0; 24])
+        }
+        fn next_vacant(&self) -> Option<u32> {
+            (self.0[0] == 0).then_some(u32::MAX)
+        }
+    }
+    let (mut index, mut slab) = (Index::new(count), Slab::<Lines>::new(count));
+    let hash = |number: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
+    for number in 0..count as u64 {
+        let at = slab.insert(Lines([number + 1; 24])).ok_or("the slab is full")?;
+        index.insert(hash(number), at).map_err(|_| "the index is full")?;
+    }
+    let (mut state, rounds) = (88_172_645_463_325_252, 4_000_000 / BATCH);
+    let begin = Timer::start();
+    let mut sum = 0;
+    for _ in 0..rounds {
+        let mut hashes = [0; BATCH];
+        hashes.fill_with(|| hash(random(&mut state) % count as u64));
+        let mut nodes = [u32::MAX; BATCH];
+        for (node, hash) in nodes.iter_mut().zip(hashes) {
+            *node = index.touch(hash).unwrap_or(u32::MAX);
+        }
+        for node in nodes {
+            black_box(slab.get(node).map(|lines| (lines.0[0], lines.0[8])));
+        }
+        for hash in hashes {
+            if let Some(at) = index.find(hash, |_| true)
+                && let Some(lines) = slab.get_mut(at)
+            {
+                lines.0[1] += 1;
+                lines.0[9] += 1;
+                sum += lines.0[9];
+            }
+        }
+    }
+    black_box(sum);
+    Ok(begin.nanos() / (rounds * BATCH) as f64)
+}
+
+/// Time of the processor that this thread has had. What others do on the machine is not in it, but for what they do to caches.
+struct Timer(u64);
+
+impl Timer {
+    /// That of `clock_gettime(CLOCK_THREAD_CPUTIME_ID)`, which is exact at any moment; `/proc/thread-self/schedstat` is of the last tick.
+    fn now() -> u64 {
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    }
+    fn start() -> Timer {
+        Timer(Timer::now())
+    }
+    fn nanos(&self) -> f64 {
+        Timer::now().saturating_sub(self.0) as f64
+    }
+}
+
+fn profile() -> Profile {
+    Profile { window: 65_535, ..Profile::default() }
+}
+
+/// Nanoseconds a segment of requests and answers over `sessions` that are open, in a random order, `exchanges` of them: each exchange is two
+/// segments with data, and what acknowledges them.
+pub fn exchanges(sessions: usize, exchanges: u64) -> Result<f64, Failure> {
+    let mut pair = Pair::new(sessions, profile(), MESSAGE, false);
+    pair.open_all(sessions)?;
+    let (mut state, begin, first) = (1, Timer::start(), pair.segments());
+    while pair.client.program.meter.counts.responses < exchanges {
+        for _ in 0..BATCH {
+            let user = random(&mut state) as usize % sessions;
+            // sessions are established in the order in which they were opened
+            let id = pair.client.program.ids[user];
+            pair.client.program.request(id, user as u32);
+        }
+        // until all of it is done: who offers more than a turn takes measures a queue
+        while pair.turn() {}
+    }
+    let (elapsed, segments) = (begin.nanos(), pair.segments() - first);
+    pair.check()?;
+    Ok(elapsed / segments as f64)
+}
+
+/// Bits a second of a few sessions with much data, whole segments one way: each in a packet by itself, or up to `in_packet` of them.
+pub fn bulk(in_packet: u8) -> Result<f64, Failure> {
+    let profile = Profile { window: BULK_WINDOW, gso_segments: in_packet, ..profile() };
+    let mut pair = Pair::new(BULK_SESSIONS, profile, u64::MAX, false);
+    pair.open_all(BULK_SESSIONS)?;
+    let ids = pair.client.program.ids.iter();
+    pair.client.program.todo.extend(ids.map(|&id| (id, BULK)));
+    let begin = Timer::start();
+    while pair.turn() {}
+    let elapsed = begin.nanos();
+    pair.check()?;
+    let delivered = pair.server.stack.counters().bytes.delivered;
+    match delivered == BULK * BULK_SESSIONS as u64 {
+        true => Ok(delivered as f64 * 8e9 / elapsed),
+        false => Err(format!("{delivered} bytes were delivered").into()),
+    }
+}
+
+/// Sessions that open, do what they have to, and close.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
+    /// Bytes of a request and of its answer; 0: they open and close.
+    pub message: u64,
+    /// How long the end that closes first remembers a session.
+    pub time_wait: Nanos,
+    /// How many.
+    pub sessions: usize,
+}
+
+impl Opening {
+    /// How many a second are opened and closed by FIN both ways. Time passes so that half of all sessions leave TIME-WAIT meanwhile: entering
+    /// it, waiting among the others and leaving it is all in the figure.
+    pub fn each_second(&self) -> Result<f64, Failure> {
+        let Opening { message, time_wait, sessions } = *self;
+        let profile = Profile { time_wait, ..profile() };
+        let mut pair = Pair::new(sessions, profile, message, true);
+        let turns = (sessions / OPENED) as u64;
+        pair.step = STEP.max(Nanos::new(time_wait.get() * 2 / turns.max(1)));
+        let begin = Timer::start();
+        while pair.client.program.meter.counts.in_order < sessions as u64 {
+            let left = sessions - pair.opened as usize;
+            pair.open(OPENED.min(left))?;
+            if !pair.turn() && left == 0 {
+                return Err("sessions did not come to their end".into());
+            }
+        }
+        let elapsed = begin.nanos();
+        pair.check()?;
+        Ok(sessions as f64 / elapsed * 1e9)
+    }
+}
+
+/// What a process took, in KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// The peak of its resident memory (VmHWM of proc(5)).
+    pub peak: u64,
+    /// Its huge pages of hugetlbfs, which are not among it (HugetlbPages of proc(5)).
+    pub huge: u64,
+}
+
+impl Memory {
+    /// Of this process until now.
+    pub fn of_process() -> Result<Memory, Failure> {
+        Self::of_status(&fs::read_to_string("/proc/self/status")?)
+            .ok_or_else(|| "/proc/self/status has no VmHWM".into())
+    }
+
+    fn of_status(status: &str) -> Option<Memory> {
+        let field = |name: &str| -> Option<u64> {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim().strip_suffix("kB")?.trim().parse().ok()
+        };
+        // a kernel without hugetlbfs does not say how much of it a process has
+        Some(Memory { peak: field("VmHWM:")?, huge: field("HugetlbPages:").unwrap_or(0) })
+    }
+}
+
+/// The words before what [`idle_endpoints`] prints.
+pub const BYTES: &str = "bytes-an-endpoint";
+
+/// Opens `sessions`, leaves them idle, and prints how many bytes each of their endpoints took. The peak is that of the process, so it has one
+/// of its own.
+pub fn idle_endpoints(sessions: usize) -> Result<(), Failure> {
+    let before = Memory::of_process()?;
+    let mut pair = Pair::new(sessions, profile(), MESSAGE, false);
+    pair.open_all(sessions)?;
+    pair.check()?;
+    let after = Memory::of_process()?;
+    let taken = (after.peak + after.huge).saturating_sub(before.peak + before.huge);
+    println!("{BYTES} {}", taken as f64 * 1024.0 / (2 * sessions) as f64);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_found_by_its_names() {
+        let status = "VmPeak:\t 9000 kB\nVmHWM:\t  142512 kB\nHugetlbPages:\t    2048 kB\n";
+        assert_eq!(Memory::of_status(status), Some(Memory { peak: 142_512, huge: 2048 }));
+        assert_eq!(Memory::of_status("VmHWM:\t 1 kB\n"), Some(Memory { peak: 1, huge: 0 }));
+        assert_eq!(Memory::of_status("VmRSS:\t 100 kB\n"), None);
+    }
+
+    #[test]
+    fn every_session_of_a_measurement_comes_to_its_end() {
+        assert!(exchanges(100, 1000).unwrap() > 0.0);
+        for (message, time_wait) in [(0, 60), (0, 0), (1000, 60)] {
+            let opening =
+                Opening { message, time_wait: Nanos::from_secs(time_wait), sessions: 4000 };
+            assert!(opening.each_second().unwrap() > 0.0, "{opening:?}");
+        }
+    }
+}

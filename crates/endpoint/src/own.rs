@@ -1,0 +1,443 @@
+//! The TCP below, the programs above: a [`Stack`] of sessions.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use wirebeat_converse::stack::{
+    Action, Connection, ConnectionStats, ProfileId, Programs, Reason, SessionKey, Stack,
+};
+use wirebeat_engine::clock::Clock;
+use wirebeat_engine::port::{PortError, RxPort, TxPort};
+use wirebeat_neighbours::{Neighbours, Received, State};
+use wirebeat_stack::Open;
+use wirebeat_stack::segment::Checksum;
+use wirebeat_stack::{Counters, Limits, OpenError, Profile, SessionId, Stack as Tcp, Tuple};
+use wirebeat_traffic::values::session::Pool;
+use wirebeat_units::{Fault, Nanos};
+use wirebeat_wire::ip::{Protocol, Version};
+
+use crate::above::{Above, Between, Wish, failure_of};
+use crate::below::{Below, Outbox};
+use crate::local::{ClientPorts, TRIES};
+
+/// Timers of so many sessions ring before arrivals have their turn.
+const TIMERS: usize = 4096;
+
+/// A next hop that was asked for so long did not answer: it was asked twice.
+const SILENT: Nanos = Nanos::from_secs(1);
+
+/// How long it takes to send answers and to take what has arrived: a system call each, some microseconds.
+const TURN: Nanos = Nanos::from_micros(10);
+
+/// Where a group of sessions is accepted.
+#[derive(Clone, Debug)]
+pub struct Listener {
+    /// The number of the group.
+    pub group: u16,
+    /// Its addresses and ports.
+    pub pool: Pool,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Listeners(Vec<Listener>);
+
+impl Listeners {
+    /// The group that listens there.
+    pub(crate) fn find(&self, address: IpAddr, port: u16) -> Option<u16> {
+        let listens = |listener: &&Listener| {
+            let ports = listener.pool.ports.as_ref();
+            ports.is_some_and(|ports| ports.contains(port))
+                && listener.pool.addresses.contains(address)
+        };
+        self.0.iter().find(listens).map(|listener| listener.group)
+    }
+}
+
+/// What an [`OwnStack`] is made of.
+#[derive(Debug)]
+pub struct Settings {
+    /// The profiles of the clients of each group, and then those of the servers; at most 256 in all.
+    pub profiles: Vec<Profile>,
+    /// Where sessions are accepted.
+    pub listeners: Vec<Listener>,
+    /// How much it holds.
+    pub limits: Limits,
+    /// Secret of its sequence numbers and tables.
+    pub seed: [u64; 2],
+}
+
+/// What was counted beside the TCP's own counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndpointCounters {
+    /// Packets that were not sent, since their next hop was not known.
+    pub unresolved: u64,
+    /// Frames that arrived.
+    pub frames_received: u64,
+    /// Frames that the port lost before they got here.
+    pub receive_drops: u64,
+    /// Frames of ARP, neighbour discovery and echo that were sent.
+    pub neighbour_frames: u64,
+    /// The first next hop that did not answer.
+    pub silent_next_hop: Option<IpAddr>,
+}
+
+/// A session that waits for its next hop to be found.
+#[derive(Debug)]
+struct Waiting {
+    /// What it is called until it has a connection: [`WAITING`] or more.
+    number: u32,
+    session: SessionKey,
+    profile: ProfileId,
+    local: SocketAddr,
+    remote: SocketAddr,
+    since: Nanos,
+}
+
+/// Connections of our TCP have numbers below this one.
+const WAITING: u32 = 1 << 31;
+
+/// Our own TCP on a port.
+#[derive(Debug)]
+pub struct OwnStack<P, R, C> {
+    tcp: Tcp,
+    between: Between,
+    listeners: Listeners,
+    below: Below<P>,
+    rx: R,
+    clock: C,
+    neighbours: Neighbours,
+    ports: ClientPorts,
+    of_clients: u8,
+    /// Sessions that wait for their next hop to be found.
+    unresolved: VecDeque<Waiting>,
+    /// The number of the next of them.
+    next_waiting: u32,
+    /// The latest time that was seen.
+    now: Nanos,
+    frames_received: u64,
+    silent_next_hop: Option<IpAddr>,
+    error: Option<PortError>,
+}
+
+impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
+    /// A TCP that sends by `tx` and receives by `rx`, for the hosts of `neighbours`.
+    pub fn new(settings: Settings, (tx, rx): (P, R), clock: C, neighbours: Neighbours) -> Self {
+        let now = clock.now();
+        let of_clients = (settings.profiles.len() / 2) as u8;
+        OwnStack {
+            between: Between::new(),
+            tcp: Tcp::new(&settings.limits, settings.profiles, settings.seed, now),
+            listeners: Listeners(settings.listeners),
+            below: Below::new(tx),
+            rx,
+            clock,
+            neighbours,
+            ports: ClientPorts::default(),
+            of_clients,
+            unresolved: VecDeque::new(),
+            next_waiting: WAITING,
+            now,
+            frames_received: 0,
+            silent_next_hop: None,
+            error: None,
+        }
+    }
+
+    /// What the TCP counted.
+    pub fn tcp(&self) -> &Counters {
+        self.tcp.counters()
+    }
+
+    /// What was counted beside that.
+    pub fn counters(&self) -> EndpointCounters {
+        EndpointCounters {
+            unresolved: self.below.unresolved,
+            silent_next_hop: self.silent_next_hop,
+            frames_received: self.frames_received,
+            receive_drops: self.rx.receive_drops(),
+            neighbour_frames: self.below.frames,
+        }
+    }
+
+    /// The hosts and their neighbours.
+    pub fn neighbours(&self) -> &Neighbours {
+        &self.neighbours
+    }
+
+    /// How the port sends and receives, for the report.
+    pub fn modes(&self) -> (&str, &str) {
+        (&self.below.port().caps().mode, &self.rx.caps().mode)
+    }
+
+    /// When something is to be done without anything arriving.
+    pub fn next_time(&self, now: Nanos) -> Option<Nanos> {
+        if self.tcp.has_output() {
+            return Some(now);
+        }
+        [self.tcp.next_timer(now), self.neighbours.next_time()].into_iter().flatten().min()
+    }
+
+    /// Calls the TCP with the programs above it.
+    fn with_tcp<T>(
+        &mut self,
+        now: Nanos,
+        programs: &mut dyn Programs,
+        work: impl FnOnce(&mut Tcp, &mut Above<'_>) -> T,
+    ) -> T {
+        let mut above = Above {
+            now,
+            between: &mut self.between,
+            programs,
+            listeners: &self.listeners,
+            of_clients: self.of_clients,
+        };
+        work(&mut self.tcp, &mut above)
+    }
+
+    /// Asks the TCP for what had to wait until it returned.
+    fn fulfil(&mut self, now: Nanos, programs: &mut dyn Programs) {
+        while let Some(wish) = self.between.wishes.pop() {
+            match wish {
+                // one that is gone needs nothing
+                Wish::Consume(id, bytes) => drop(self.tcp.consume(id, bytes)),
+                Wish::Offer(id) => self.offer(id, programs),
+                Wish::Abort(id) => {
+                    let _ = self.with_tcp(now, programs, |tcp, above| tcp.abort(now, id, above));
+                }
+            }
+        }
+    }
+
+    fn offer(&mut self, id: SessionId, programs: &mut dyn Programs) {
+        let limit = self.tcp.send_limit(id).unwrap_or(0);
+        let more = self.between.offer(id, limit, programs);
+        if more > 0 {
+            let _ = self.tcp.send(id, more);
+        }
+    }
+
+    fn connect(
+        &mut self,
+        now: Nanos,
+        (session, profile): (SessionKey, ProfileId),
+        (local, remote): (SocketAddr, SocketAddr),
+        programs: &mut dyn Programs,
+    ) {
+        if self.neighbours.mac_for(now, remote.ip()).is_none() {
+            match self.neighbours.state(remote.ip()) {
+                State::Failed => {
+                    self.note_silent(remote.ip());
+                    let stats = ConnectionStats::default();
+                    programs.ended(now, session, Reason::Unreachable, stats);
+                }
+                _ => {
+                    let number = self.next_waiting;
+                    self.next_waiting = number.wrapping_add(1) | WAITING;
+                    let since = now;
+                    let waiting = Waiting { number, session, profile, local, remote, since };
+                    self.unresolved.push_back(waiting);
+                    programs.opening(now, session, Connection(number));
+                }
+            }
+            return;
+        }
+        let mut tries = if local.port() == 0 { TRIES } else { 1 };
+        let opened = loop {
+            let local_port = match local.port() {
+                0 => self.ports.next(local.ip()),
+                port => port,
+            };
+            let tuple = Tuple {
+                local: local.ip(),
+                remote: remote.ip(),
+                local_port,
+                remote_port: remote.port(),
+            };
+            let open = Open { tuple, profile: profile.0 as u8, user: 0 };
+            match self.tcp.connect(now, &open) {
+                Err(OpenError::InUse) if tries > 1 => tries -= 1,
+                opened => break opened,
+            }
+        };
+        match opened {
+            Ok(id) => {
+                self.between.begin(id, session);
+                programs.opening(now, session, Connection(id.0));
+            }
+            Err(error) => {
+                let reason = Reason::Failed(failure_of(error));
+                programs.ended(now, session, reason, ConnectionStats::default());
+            }
+        }
+    }
+
+    /// The next hop to `remote` did not answer.
+    fn note_silent(&mut self, remote: IpAddr) {
+        let next_hop = self.neighbours.next_hop(remote);
+        self.silent_next_hop.get_or_insert(next_hop);
+    }
+
+    /// Opens those that waited for their next hop, or gives them up.
+    fn resolved(&mut self, now: Nanos, programs: &mut dyn Programs) {
+        if self.neighbours.next_change().is_none() {
+            return;
+        }
+        while self.neighbours.next_change().is_some() {}
+        for waiting in std::mem::take(&mut self.unresolved) {
+            let Waiting { session, profile, local, remote, .. } = waiting;
+            match self.neighbours.state(remote.ip()) {
+                State::Known(_) => self.connect(now, (session, profile), (local, remote), programs),
+                State::Asking => self.unresolved.push_back(waiting),
+                State::Unknown | State::Failed => {
+                    self.note_silent(remote.ip());
+                    let stats = ConnectionStats::default();
+                    programs.ended(now, session, Reason::Unreachable, stats);
+                }
+            }
+        }
+    }
+
+    /// Sends all that there is to send and that the port has room for.
+    fn send(&mut self, now: Nanos, programs: &mut dyn Programs) {
+        self.below.send_neighbours(now, &mut self.neighbours);
+        let mut above = Above {
+            now,
+            between: &mut self.between,
+            programs,
+            listeners: &self.listeners,
+            of_clients: self.of_clients,
+        };
+        let (below, neighbours) = (&mut self.below, &mut self.neighbours);
+        let mut out = Outbox { below, neighbours, now, len: 0 };
+        self.tcp.transmit(now, &mut above, &mut out);
+        // packets to those who were not known have asked for them
+        self.below.send_neighbours(now, &mut self.neighbours);
+        self.below.flush();
+    }
+
+    /// Takes what has arrived, waiting at most until `until` for the first.
+    fn receive(&mut self, until: Nanos, programs: &mut dyn Programs) {
+        let OwnStack { tcp, between, listeners, rx, neighbours, of_clients, now, .. } = self;
+        let received = rx.receive(until, |arrival| {
+            // frames that came while others were handled are not from before those
+            *now = arrival.at.max(*now);
+            let Received::Packet(packet) = neighbours.receive(*now, arrival.bytes) else { return };
+            let Some(packet) = arrival.bytes.get(packet) else { return };
+            let mut above = Above {
+                now: *now,
+                between: &mut *between,
+                programs: &mut *programs,
+                listeners,
+                of_clients: *of_clients,
+            };
+            if is_icmp(packet) {
+                tcp.receive_icmp(*now, packet, &mut above);
+            } else {
+                tcp.receive(*now, packet, Checksum::VerifyOrPartial, &mut above);
+            }
+            // windows open with what programs take
+            while let Some(wish) =
+                above.between.wishes.pop_if(|wish| matches!(wish, Wish::Consume(..)))
+            {
+                if let Wish::Consume(id, bytes) = wish {
+                    let _ = tcp.consume(id, bytes);
+                }
+            }
+        });
+        match received {
+            Ok(frames) => self.frames_received += frames as u64,
+            Err(error) => drop(self.error.get_or_insert(error)),
+        }
+    }
+}
+
+/// Whether it is a packet of ICMP, as far as its first header says.
+fn is_icmp(packet: &[u8]) -> bool {
+    match Version::of_packet(packet) {
+        Some(Version::V4) => packet.get(9) == Some(&Protocol::ICMP.0),
+        Some(Version::V6) => packet.get(6) == Some(&Protocol::ICMPV6.0),
+        None => false,
+    }
+}
+
+impl<P: TxPort, R: RxPort, C: Clock> Stack for OwnStack<P, R, C> {
+    fn apply(&mut self, now: Nanos, action: Action, programs: &mut dyn Programs) {
+        let now = now.max(self.now);
+        match action {
+            Action::Connect { session, profile, local, remote } => {
+                self.connect(now, (session, profile), (local, remote), programs);
+            }
+            Action::Send(Connection(id)) => self.offer(SessionId(id), programs),
+            Action::Receive(Connection(id)) => {
+                self.between.hand_on(now, SessionId(id), programs);
+            }
+            Action::Finish(Connection(id)) => {
+                let id = SessionId(id);
+                let more = self.between.offer_rest(id, programs);
+                if more > 0 {
+                    let _ = self.tcp.send(id, more);
+                }
+                let _ = self.with_tcp(now, programs, |tcp, above| tcp.close(now, id, above));
+            }
+            Action::Abort(Connection(id)) if id >= WAITING => {
+                let place = self.unresolved.iter().position(|waiting| waiting.number == id);
+                if let Some(waiting) = place.and_then(|place| self.unresolved.remove(place)) {
+                    if now.saturating_sub(waiting.since) >= SILENT {
+                        self.note_silent(waiting.remote.ip());
+                    }
+                    let stats = ConnectionStats::default();
+                    programs.ended(now, waiting.session, Reason::Aborted, stats);
+                }
+            }
+            Action::Abort(Connection(id)) => {
+                let id = SessionId(id);
+                let _ = self.with_tcp(now, programs, |tcp, above| tcp.abort(now, id, above));
+            }
+        }
+        self.fulfil(now, programs);
+    }
+
+    fn longest_turn(&self) -> Nanos {
+        TURN
+    }
+
+    fn spin(&mut self, until: Nanos) -> Nanos {
+        loop {
+            let now = self.clock.now();
+            if now >= until {
+                return now;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    fn turn(&mut self, now: Nanos, until: Nanos, programs: &mut dyn Programs) -> Nanos {
+        let now = now.max(self.now);
+        self.now = now;
+        let is_done = self.with_tcp(now, programs, |tcp, above| tcp.expire(now, TIMERS, above));
+        self.neighbours.expire(now);
+        self.resolved(now, programs);
+        self.fulfil(now, programs);
+        self.send(now, programs);
+        self.fulfil(now, programs);
+        let mut wait = until.min(self.next_time(now).unwrap_or(Nanos::MAX));
+        if !is_done {
+            wait = now;
+        }
+        self.receive(wait, programs);
+        self.now = self.now.max(self.clock.now());
+        let now = self.now;
+        self.resolved(now, programs);
+        self.fulfil(now, programs);
+        now
+    }
+
+    fn open(&self) -> usize {
+        self.tcp.open_sessions()
+    }
+
+    fn broken(&mut self) -> Option<Fault> {
+        self.error.take().or(self.below.error.take()).map(|error| error.fault())
+    }
+}

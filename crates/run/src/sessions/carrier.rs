@@ -1,0 +1,66 @@
+//! Any TCP that carries sessions: the system's, or our own over an engine.
+
+use std::fmt::Debug;
+
+use wirebeat_converse::stack::{Action, Programs, Stack};
+use wirebeat_endpoint::OwnStack;
+use wirebeat_engine::clock::Clock;
+use wirebeat_engine::port::{RxPort, TxPort};
+use wirebeat_sockets::HostStack;
+use wirebeat_units::{Fault, Nanos};
+
+use super::counted::Counted;
+
+/// A TCP of a thread.
+pub(crate) trait Carrier: Stack + Debug {
+    /// What it counted; the system's tells nothing in this way.
+    fn counted(&self) -> Option<Counted>;
+}
+
+impl Carrier for HostStack {
+    fn counted(&self) -> Option<Counted> {
+        None
+    }
+}
+
+impl<P: TxPort + Debug, R: RxPort + Debug, C: Clock + Debug> Carrier for OwnStack<P, R, C> {
+    fn counted(&self) -> Option<Counted> {
+        let (sends, receives) = self.modes();
+        Some(Counted {
+            sends: sends.to_owned(),
+            receives: receives.to_owned(),
+            tcp: self.tcp().clone(),
+            port: self.counters(),
+        })
+    }
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(super) struct AnyCarrier(pub(super) Box<dyn Carrier>);
+
+impl Stack for AnyCarrier {
+    fn apply(&mut self, now: Nanos, action: Action, programs: &mut dyn Programs) {
+        self.0.apply(now, action, programs);
+    }
+
+    fn turn(&mut self, now: Nanos, until: Nanos, programs: &mut dyn Programs) -> Nanos {
+        self.0.turn(now, until, programs)
+    }
+
+    fn longest_turn(&self) -> Nanos {
+        self.0.longest_turn()
+    }
+
+    fn spin(&mut self, until: Nanos) -> Nanos {
+        self.0.spin(until)
+    }
+
+    fn open(&self) -> usize {
+        self.0.open()
+    }
+
+    fn broken(&mut self) -> Option<Fault> {
+        self.0.broken()
+    }
+}

@@ -1,0 +1,108 @@
+//! What our own TCP counted on a port, in the words of reports.
+
+use wirebeat_endpoint::EndpointCounters;
+use wirebeat_report::model::{
+    StackArrivals, StackBytes, StackLink, StackRecoveries, StackReport, StackSegments,
+    StackSessions, StackState,
+};
+use wirebeat_stack::{Counters, State};
+
+/// What our own TCP counted on a port.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted {
+    /// How the port sends and receives.
+    pub(crate) sends: String,
+    pub(crate) receives: String,
+    pub(crate) tcp: Counters,
+    pub(crate) port: EndpointCounters,
+}
+
+/// The states of RFC 9293 §3.3.2, as it writes them.
+const STATES: [(State, &str); 9] = [
+    (State::SynSent, "SYN-SENT"),
+    (State::SynReceived, "SYN-RECEIVED"),
+    (State::Established, "ESTABLISHED"),
+    (State::FinWait1, "FIN-WAIT-1"),
+    (State::FinWait2, "FIN-WAIT-2"),
+    (State::CloseWait, "CLOSE-WAIT"),
+    (State::Closing, "CLOSING"),
+    (State::LastAck, "LAST-ACK"),
+    (State::TimeWait, "TIME-WAIT"),
+];
+
+impl Counted {
+    /// As a report has it, of the port with this name.
+    pub(super) fn report(self, port: String) -> StackReport {
+        let Counters { segments, arrivals, bytes, sessions, recoveries, icmp, .. } = self.tcp;
+        let states = STATES.map(|(state, name)| (name, self.tcp.in_state(state)));
+        let states = states.into_iter().filter(|(_, count)| *count > 0);
+        StackReport {
+            port,
+            transmit_mode: self.sends,
+            receive_mode: self.receives,
+            segments: StackSegments {
+                all: segments.sent,
+                new_data: segments.new_data,
+                retransmitted_timeout: segments.retransmitted_timeout,
+                retransmitted_fast: segments.retransmitted_fast,
+                retransmitted_tail: segments.retransmitted_tail,
+                retransmitted_too_big: segments.retransmitted_too_big,
+                retransmitted_syn: segments.retransmitted_syn,
+                syn: segments.syn,
+                syn_ack: segments.syn_ack,
+                fin: segments.fin,
+                rst: segments.rst,
+                ack: segments.ack,
+                probe: segments.probe,
+            },
+            arrivals: StackArrivals {
+                packets: arrivals.packets,
+                foreign: arrivals.foreign,
+                malformed: arrivals.malformed,
+                bad_checksum: arrivals.bad_checksum,
+                unverified: arrivals.unverified,
+                no_session: arrivals.no_session,
+                paws: arrivals.paws,
+                outside_window: arrivals.outside_window,
+                bad_ack: arrivals.bad_ack,
+                challenged: arrivals.challenged,
+                duplicate_acks: arrivals.duplicate_acks,
+                syn_dropped: arrivals.syn_dropped,
+                icmp_ignored: icmp.packets.saturating_sub(icmp.too_big + icmp.hard + icmp.soft),
+            },
+            bytes: StackBytes {
+                sent: bytes.sent,
+                retransmitted: bytes.retransmitted,
+                acked: bytes.acked,
+                delivered: bytes.delivered,
+                duplicate: arrivals.duplicate_bytes,
+                out_of_order: arrivals.out_of_order_bytes,
+                dropped: arrivals.dropped_bytes,
+            },
+            recoveries: StackRecoveries {
+                timeouts: recoveries.timeouts,
+                fast: recoveries.fast,
+                reordering: recoveries.reordering,
+                tail: recoveries.tail,
+                spurious: recoveries.spurious,
+                congestion_echoes: recoveries.congestion_echoes,
+                path_mtu_reductions: icmp.too_big,
+                black_holes: recoveries.black_holes,
+            },
+            sessions: StackSessions {
+                time_waits: sessions.time_waits,
+                time_wait_skipped: sessions.time_wait_skipped,
+                half_open_dropped: sessions.half_open_dropped,
+            },
+            states: states
+                .map(|(name, count)| StackState { state: name.to_owned(), sessions: count.into() })
+                .collect(),
+            link: StackLink {
+                neighbour_frames: self.port.neighbour_frames,
+                unresolved: self.port.unresolved,
+                receive_drops: self.port.receive_drops,
+            },
+            silent_next_hop: self.port.silent_next_hop.map(|next_hop| next_hop.to_string()),
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Our own TCP for the sessions of a port: its hosts, its profiles, how much it holds.
+
+use std::net::IpAddr;
+
+use wirebeat_endpoint::{Listener, Settings};
+use wirebeat_neighbours::{AddressPair, Hosts, Link, Neighbours, Settings as HostSettings};
+use wirebeat_stack::{Congestion, Limits, Profile, Reading};
+use wirebeat_traffic::program::script::{SessionGroup, Sessions};
+use wirebeat_traffic::values::session::{AddressPool, Pool, TcpSpec};
+use wirebeat_units::{Nanos, fault};
+use wirebeat_wire::mac::MacAddr;
+
+use crate::error::RunError;
+use crate::ports::ResolvedPort;
+
+/// Sessions that there is room for where nothing says how many are open at a time.
+const SESSIONS: u64 = 1 << 18;
+/// The most that there is room for on a core: some 500 bytes each when all are in use.
+const SESSIONS_MAX: u64 = 4 << 20;
+/// The most that may be in TIME-WAIT: 60 s of 100,000 a second.
+const TIME_WAIT_MAX: u64 = 6_000_000;
+/// The MTU of a link in memory.
+const MTU: u32 = 1500;
+/// The receive window where nothing else is asked for: 1 Gbit/s over 8 ms, and what Linux begins to grow to.
+const WINDOW: u32 = 1 << 20;
+
+/// What an engine needs to put our own TCP on a port.
+#[derive(Debug)]
+pub(crate) struct OwnParts {
+    pub(crate) settings: Settings,
+    pub(crate) hosts: HostSettings,
+    /// The longest frame, without FCS.
+    pub(crate) frame_max: u32,
+}
+
+impl OwnParts {
+    /// The hosts, with nobody known yet.
+    pub(crate) fn neighbours(&self, port: &str) -> Result<Neighbours, RunError> {
+        Neighbours::new(self.hosts.clone())
+            .map_err(|error| RunError::usage(error.fault().at(format!("ports.{port}"))))
+    }
+}
+
+/// For the groups of `sessions`, which have the ends that are of `port`; `number` is that of the port.
+pub(super) fn parts(
+    sessions: &Sessions,
+    port: &ResolvedPort,
+    (number, secret): (u8, Secret),
+) -> Result<OwnParts, RunError> {
+    let mtu = port.spec.mtu.map_or(port.link.as_ref().map_or(MTU, |link| link.mtu), |mtu| {
+        u32::try_from(mtu.get()).unwrap_or(MTU)
+    });
+    let clients = sessions.groups.iter().map(|group| profile(group, mtu));
+    let servers = sessions
+        .groups
+        .iter()
+        .map(|group| Profile { syn_retries: answers_within(group.timeout), ..profile(group, mtu) });
+    let profiles: Vec<Profile> = clients.chain(servers).collect();
+    if profiles.len() > 256 {
+        return Err(RunError::usage(fault!(
+            "{} groups of sessions are more than our own TCP knows, 128", sessions.groups.len();
+            "make fewer, larger groups"
+        )));
+    }
+    let served = (0_u16..).zip(&sessions.groups).filter(|(_, group)| group.server.is_some());
+    let listeners = served
+        .map(|(group, of)| {
+            let Pool { addresses, ports, .. } = &of.servers.pool;
+            let pool =
+                Pool { addresses: addresses.clone(), ports: ports.clone(), ..Pool::default() };
+            Listener { group, pool }
+        })
+        .collect();
+    Ok(OwnParts {
+        settings: Settings { profiles, listeners, limits: limits(sessions), seed: secret.0 },
+        hosts: hosts(sessions, port, (number, secret))?,
+        frame_max: mtu + HEADER,
+    })
+}
+
+/// An Ethernet header with a VLAN tag.
+const HEADER: u32 = 18;
+
+/// What sequence numbers and tables follow from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Secret([u64; 2]);
+
+impl Secret {
+    /// Numbers that others do not know.
+    pub(super) fn new() -> Result<Secret, RunError> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).map_err(|error| {
+            RunError::machine(format!("the system gives no random numbers: {error}"))
+        })?;
+        let [a, b] = [0, 8].map(|at| bytes.get(at..).and_then(<[u8]>::first_chunk).copied());
+        Ok(Secret([a, b].map(|word| word.map_or(0, u64::from_ne_bytes))))
+    }
+
+    /// The same numbers every time, for a run in no time: it repeats.
+    pub(super) fn of_seed(seed: u64, number: u8) -> Secret {
+        Secret([seed, u64::from(number)])
+    }
+}
+
+/// Bytes of data in a packet that is cut into segments below us: with headers it stays below 65,535 bytes.
+const LARGE: u32 = 64_000;
+/// Bytes of the shortest headers of IPv4 and TCP.
+const HEADERS: u32 = 40;
+
+fn profile(group: &SessionGroup, mtu: u32) -> Profile {
+    let TcpSpec { congestion, mss, receive_buffer, nagle, .. } = &group.tcp;
+    let window =
+        receive_buffer.map_or(WINDOW, |bytes| u32::try_from(bytes.get()).unwrap_or(WINDOW));
+    Profile {
+        mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
+        mss: mss.map(Into::into),
+        window,
+        gso_segments: u8::try_from(LARGE / mtu.saturating_sub(HEADERS).max(1)).unwrap_or(u8::MAX),
+        nagle: *nagle,
+        congestion: match congestion.as_deref() {
+            Some("reno") => Congestion::NewReno,
+            Some("none") => Congestion::None,
+            _ => Congestion::Cubic,
+        },
+        // as Linux has them, so that both ends of a comparison wait alike
+        rto_min: Nanos::from_millis(200),
+        slow_start_step: 2,
+        quick_acks: 16,
+        // programs look into what they receive, in order and as they have room
+        reading: Reading::Manual,
+        tos: group.tos.unwrap_or(0),
+        ttl: group.ttl.unwrap_or(64),
+        ..Profile::default()
+    }
+}
+
+/// How often the answer to a SYN is repeated, one second after the first and then each time after twice as long (RFC 6298), so that
+/// a session that its client does not open is given up within `timeout`.
+fn answers_within(timeout: Nanos) -> u8 {
+    let seconds = timeout.get() / 1_000_000_000;
+    // 1 s, 3 s, 7 s and so on are over when it is given up after 0, 1, 2 repetitions
+    let given_up = (seconds + 1).checked_ilog2().unwrap_or(0).saturating_sub(1);
+    u8::try_from(given_up).unwrap_or(u8::MAX).min(Profile::default().syn_retries)
+}
+
+/// How much there has to be room for.
+fn limits(sessions: &Sessions) -> Limits {
+    let mut open = 0_u64;
+    let mut waiting = 0_u64;
+    for group in &sessions.groups {
+        let ends = u64::from(group.client.is_some()) + u64::from(group.server.is_some());
+        if ends == 0 {
+            continue;
+        }
+        let rate = group.starts.and_then(|flow| sessions.starts.offered(flow));
+        let a_second = rate.map(|(rate, _)| rate.per_second().ceil() as u64);
+        let patience = group.timeout.get().div_ceil(1_000_000_000);
+        let by_rate = a_second.map(|rate| rate.saturating_mul(patience).min(group.count));
+        let most = group.limit.map(|limit| u64::from(u32::from(limit.open)));
+        let most = most.or(group.users.map(u64::from)).or(by_rate).unwrap_or(SESSIONS);
+        open = open.saturating_add(most.min(SESSIONS_MAX).saturating_mul(ends));
+        let in_a_minute = a_second.map_or(SESSIONS, |rate| rate.saturating_mul(61));
+        waiting = waiting.saturating_add(in_a_minute.min(group.count).max(most));
+    }
+    let open = open.clamp(1024, SESSIONS_MAX) as usize;
+    Limits {
+        time_wait: waiting.clamp(1024, TIME_WAIT_MAX) as usize,
+        // floods of SYNs take no more than this
+        half_open: (open / 4).clamp(4096, 1 << 18),
+        ..Limits::for_sessions(open)
+    }
+}
+
+/// The addresses that are ours at `port`.
+fn pools<'a>(sessions: &'a Sessions) -> impl Iterator<Item = (&'a str, &'a AddressPool)> {
+    let of = |group: &'a SessionGroup| {
+        let client = group.client.is_some().then_some(&group.clients.pool.addresses);
+        let server = group.server.is_some().then_some(&group.servers.pool.addresses);
+        let name = group.name.as_str();
+        client.into_iter().chain(server).map(move |pool| (name, pool))
+    };
+    sessions.groups.iter().flat_map(of)
+}
+
+fn hosts(
+    sessions: &Sessions,
+    port: &ResolvedPort,
+    (number, Secret([first, second])): (u8, Secret),
+) -> Result<HostSettings, RunError> {
+    let spec = &port.spec.hosts;
+    let at = || format!("ports.{}.hosts", port.name);
+    let station = |link: &wirebeat_netlink::Link| link.mac;
+    let mac = match (spec.mac, port.link.as_ref().and_then(station)) {
+        (Some(mac), _) => mac,
+        // locally administered (IEEE 802 §8.4), and seldom that of another
+        (None, Some(MacAddr([.., a, b, c]))) => MacAddr([0x06, 0x57, number, a, b, c]),
+        (None, None) => MacAddr([0x06, 0x57, 0, 0, 0, number + 1]),
+    };
+    let link = Link { mac, vlan: spec.vlan };
+    let ranges =
+        pools(sessions).flat_map(|(_, pool)| pool.0.iter().map(|range| (range.first, range.last)));
+    let ours = Hosts::new(ranges).map_err(|error| RunError::usage(error.fault().at(at())))?;
+    let mut settings = HostSettings::new(link, ours, [!first, second]);
+    settings.next_hop = port.spec.next_hop;
+    for gateway in &spec.gateways {
+        match gateway {
+            IpAddr::V4(gateway) => settings.gateway.v4 = Some(*gateway),
+            IpAddr::V6(gateway) => settings.gateway.v6 = Some(*gateway),
+        }
+    }
+    if let Some(link) = &port.link {
+        look_around(&mut settings, sessions, port, link)?;
+    }
+    Ok(settings)
+}
+
+/// What the system knows of the link: its own addresses, which are not ours, and its routes.
+fn look_around(
+    settings: &mut HostSettings,
+    sessions: &Sessions,
+    port: &ResolvedPort,
+    link: &wirebeat_netlink::Link,
+) -> Result<(), RunError> {
+    let mut netlink = port.netlink()?;
+    let addresses = netlink.addresses(None).map_err(|error| RunError::machine(error.fault()))?;
+    for address in &addresses {
+        if settings.hosts.contains(address.address) {
+            let taken = |(_, pool): &(&str, &AddressPool)| pool.contains(address.address);
+            let group = pools(sessions).find(taken).map_or("", |(name, _)| name);
+            return Err(RunError::usage(
+                fault!(
+                    "{} is an address of this machine, whose own TCP would answer in ours' place", address.address;
+                    "choose addresses that nobody has, or use 'stack: host'"
+                )
+                .at(format!("sessions.{group}")),
+            ));
+        }
+    }
+    if settings.next_hop.is_some() {
+        return Ok(());
+    }
+    let remotes = sessions.groups.iter().filter_map(|group| match (&group.client, &group.server) {
+        (Some(_), _) => group.servers.pool.addresses.get(0),
+        (None, Some(_)) => group.clients.pool.addresses.get(0),
+        (None, None) => None,
+    });
+    for remote in remotes {
+        let AddressPair { v4, v6 } = settings.gateway;
+        let known = if remote.is_ipv4() { v4.is_some() } else { v6.is_some() };
+        // no route: then it is on the link
+        let Ok(route) = netlink.route_to(remote, Some(link.index)) else { continue };
+        match route.gateway.filter(|_| !known) {
+            Some(IpAddr::V4(gateway)) => settings.gateway.v4 = Some(gateway),
+            Some(IpAddr::V6(gateway)) => settings.gateway.v6 = Some(gateway),
+            None => {}
+        }
+    }
+    if settings.gateway != AddressPair::default() {
+        let here = addresses.iter().filter(|address| address.link == link.index);
+        settings.on_link = here.map(|address| (address.address, address.prefix_len)).collect();
+        settings.on_link.truncate(wirebeat_neighbours::PREFIXES_MAX);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_open_sessions_are_given_up_within_the_timeout_of_their_group() {
+        let within = |seconds| answers_within(Nanos::from_secs(seconds));
+        assert_eq!([0, 1, 2, 3, 6, 7, 10, 15].map(within), [0, 0, 0, 1, 1, 2, 2, 3]);
+        assert_eq!(within(1_000_000), Profile::default().syn_retries);
+    }
+}

@@ -1,0 +1,211 @@
+//! Both ends of sessions in memory, on one thread and a virtual clock: a run in no time, the same every time.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use wirebeat_converse::{Converse, End, Waiting};
+use wirebeat_endpoint::cable::{Cable, Tap, Way};
+use wirebeat_endpoint::{OnCable, OwnStack, step};
+use wirebeat_engine::loopback::VirtualClock;
+use wirebeat_engine::pcap::{PcapOptions, PcapTx};
+use wirebeat_engine::port::{PortError, TxMeta, TxPlan, TxPort};
+use wirebeat_meter::session::SessionCounts;
+use wirebeat_traffic::program::script::Sessions;
+use wirebeat_traffic::scenario::CableSpec;
+use wirebeat_traffic::schedule::Shard;
+use wirebeat_units::{BufferLen, Nanos};
+
+use super::carrier::Carrier;
+use super::own::OwnParts;
+use super::worker::{CLOSE, CLOSING, Finished, Shared, ends};
+use crate::error::RunError;
+
+/// When a run in no time begins, on its own clock: not at zero, so that nothing is before it.
+pub(super) const BEGIN: Nanos = Nanos::from_secs(1);
+
+/// An end of the cable.
+#[derive(Debug)]
+pub(super) struct SimulatedEnd {
+    pub(super) port: String,
+    /// The groups, with the ends that are of this port.
+    pub(super) sessions: Sessions,
+    pub(super) parts: OwnParts,
+    pub(super) cable: CableSpec,
+    /// Where its frames are written.
+    pub(super) file: Option<std::path::PathBuf>,
+}
+
+/// A run in no time.
+#[derive(Debug)]
+pub(super) struct Simulation {
+    pub(super) ends: [SimulatedEnd; 2],
+    pub(super) seed: u64,
+    pub(super) drift: Option<Nanos>,
+    pub(super) settle: Nanos,
+    pub(super) interval: Nanos,
+    pub(super) time: Option<Nanos>,
+}
+
+/// Both ends, ready to run.
+pub(super) struct Ready {
+    ends: [OnCable; 2],
+    ports: [String; 2],
+    cable: Cable,
+    clock: VirtualClock,
+    settle: Nanos,
+    interval: Nanos,
+    /// When the last session has had its time.
+    last: Nanos,
+    failed: Failed,
+}
+
+fn way(spec: &CableSpec, seed: u64) -> Way {
+    let CableSpec { delay, rate, queue, loss } = *spec;
+    Way { delay, rate: Some(rate), queue: queue.get(), loss, seed }
+}
+
+/// Why a file could not be written.
+type Failed = Arc<Mutex<Option<PortError>>>;
+
+/// Writes a frame that was seen at `at`.
+fn write(writer: &mut impl TxPort, at: Nanos, bytes: &[u8]) -> Result<(), PortError> {
+    if writer.reserve(1)? == 0 {
+        return writer.flush();
+    }
+    if let Some(slot) = writer.slot(0).get_mut(..bytes.len()) {
+        slot.copy_from_slice(bytes);
+        let launch = at.saturating_sub(BEGIN);
+        writer.commit(&[TxMeta { len: bytes.len() as u16, launch, ..TxMeta::default() }])?;
+    }
+    Ok(())
+}
+
+/// Writes frames to a file, as they are seen at one end.
+fn taps(path: &Path, frame_max: u32, failed: &Failed) -> Result<[Tap; 2], RunError> {
+    let frame_max = BufferLen::new(frame_max);
+    let plan = TxPlan { tags: 1, frame_max, ..TxPlan::default() };
+    let writer = PcapTx::create(path, &PcapOptions { plan, epoch: Nanos::ZERO })?;
+    let writer = Arc::new(Mutex::new(writer));
+    let tap = || -> Tap {
+        let (writer, failed) = (Arc::clone(&writer), Arc::clone(failed));
+        Box::new(move |at, bytes| {
+            let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+            if failed.is_none() {
+                *failed = write(&mut *writer, at, bytes).err();
+            }
+        })
+    };
+    Ok([tap(), tap()])
+}
+
+impl Simulation {
+    /// Opens its files and both ends.
+    pub(super) fn open(self) -> Result<Ready, RunError> {
+        let clock = VirtualClock::new(BEGIN);
+        let [there, back] = [0, 1].map(|end: usize| {
+            let spec = self.ends.get(end).map(|end| end.cable.clone()).unwrap_or_default();
+            way(&spec, self.seed.wrapping_mul(2).wrapping_add(end as u64))
+        });
+        let (cable, a, b) = Cable::new(&clock, there, back);
+        let groups: Vec<_> = self.ends.iter().flat_map(|end| end.sessions.groups.clone()).collect();
+        let last = ends(&groups, self.time).map_or(Nanos::MAX, |end| BEGIN.saturating_add(end));
+        let ports = [0, 1]
+            .map(|end: usize| self.ends.get(end).map_or(String::new(), |end| end.port.clone()));
+        let failed = Failed::default();
+        let open = |end: SimulatedEnd, (mut tx, mut rx): wirebeat_endpoint::cable::End| {
+            let neighbours = end.parts.neighbours(&end.port)?;
+            if let Some(file) = &end.file {
+                let [sent, arrived] = taps(file, end.parts.frame_max, &failed)?;
+                tx.tap(sent);
+                rx.tap(arrived);
+            }
+            let onlooker = clock.of_onlooker();
+            let stack = OwnStack::new(end.parts.settings, (tx, rx), onlooker, neighbours);
+            let core = Shard { core: 0, cores: 1 };
+            let (drift, waiting) = (self.drift, Waiting::Sleep);
+            Ok::<_, RunError>(Converse::new(&end.sessions, core, stack, BEGIN, drift, waiting))
+        };
+        let [first, second] = self.ends;
+        let ends = [open(first, a)?, open(second, b)?];
+        Ok(Ready {
+            ends,
+            ports,
+            cable,
+            clock,
+            settle: self.settle,
+            interval: self.interval,
+            last,
+            failed,
+        })
+    }
+}
+
+impl Ready {
+    /// Runs to the end, or until `shared` says that it is to end.
+    pub(super) fn run(mut self, shared: &Shared) -> Finished {
+        let mut finish = self.last;
+        let mut next_interval = BEGIN.saturating_add(self.interval);
+        let mut left = false;
+        let mut now;
+        loop {
+            now = self.step(finish.min(next_interval));
+            if now >= next_interval {
+                shared.show_interval(now.saturating_sub(BEGIN), self.counts());
+                next_interval = now.saturating_add(self.interval);
+            }
+            if self.has_failed() {
+                break;
+            }
+            let open = self.ends.iter().any(|end| end.programs.has_open());
+            let done = self.ends.iter().all(|end| end.is_done(now));
+            if done && !std::mem::replace(&mut left, done) {
+                // nobody of ours is left to serve
+                finish = finish.min(now.saturating_add(self.settle));
+            }
+            if done && !open || now >= finish || shared.order.load(Ordering::Acquire) == CLOSE {
+                break;
+            }
+        }
+        self.ends.iter_mut().for_each(|end| end.close_all(now));
+        let until = now.saturating_add(CLOSING);
+        while now < until && self.ends.iter().any(|end| end.programs.has_open()) {
+            now = self.step(until);
+        }
+        self.ends.iter_mut().for_each(|end| end.abort_all(now));
+        for _ in 0..3 {
+            now = self.step(now);
+        }
+        shared.show(self.counts());
+        let summaries = self.ends.iter().flat_map(|end| end.programs.summaries()).collect();
+        let counted = self.ports.iter().zip(&self.ends);
+        let counted = counted.filter_map(|(port, end)| Some((port.clone(), end.stack.counted()?)));
+        shared.end();
+        Finished {
+            summaries,
+            counted: counted.collect(),
+            ended: Some(now.saturating_sub(BEGIN)),
+            last: self.counts(),
+            error: self.error(),
+        }
+    }
+
+    fn step(&mut self, until: Nanos) -> Nanos {
+        step(&mut self.ends, &self.cable, &self.clock, until)
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    fn error(&self) -> Option<String> {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.as_ref().map(PortError::to_string)
+    }
+
+    fn counts(&self) -> Vec<(usize, End, SessionCounts)> {
+        let sides = self.ends.iter().flat_map(|end| end.programs.sides());
+        sides.map(|(group, end, counts)| (group, end, *counts)).collect()
+    }
+}

@@ -1,0 +1,292 @@
+//! Sessions over our own TCP: beside servers and clients of the system, and at both ends.
+
+use std::process::Command;
+
+use wirebeat_report::model::{End, FindingKind, Interval, Report, SessionEnd, Verdict};
+use wirebeat_run::{Observer, Options, Progress, Silent, Stop, prepare};
+use wirebeat_testbed::{Capability, Offload, Offloads, Options as Cable, Testbed, require};
+use wirebeat_traffic::scenario::Scenario;
+
+use crate::servers::Server;
+use crate::sessions::{balances, run, side};
+use crate::world::cable;
+
+/// Addresses on the link of `bed` that nobody has: from `first` on in the network of its end `b`.
+pub(super) fn free(bed: &Testbed, first: u8, count: u8) -> String {
+    let [a, b, c, _] = bed.b.ipv4.octets();
+    format!("{a}.{b}.{c}.{first}-{a}.{b}.{c}.{}", first + count - 1)
+}
+
+pub(super) fn own_port(bed: &Testbed, engine: &str) -> String {
+    format!("a: {{ namespace: a, interface: {}, engine: {engine} }}", bed.a.link.name)
+}
+
+/// A cable whose ends take the frames of the engine `kernel` without a program of ours.
+fn joining_cable() -> Testbed {
+    let offloads = Offloads { gro: Offload::On, ..Offloads::default() };
+    Testbed::pair(&Cable { offloads, ..Cable::default() }).unwrap()
+}
+
+/// A run in memory.
+fn in_no_time(text: &str) -> Report {
+    let scenario = Scenario::from_yaml(text, "").unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let prepared = prepare(&scenario, Options::default());
+    prepared.unwrap_or_else(|error| panic!("{error}")).start(&mut Silent, &Stop::new())
+}
+
+const MEMORY: &str = "ports:\n  a: { engine: loopback, cable: { delay: 5ms, rate: 50Mbps, loss: 0.01 } }\n  \
+                      b: { engine: loopback, cable: { delay: 5ms, loss: 0.01 } }\n";
+
+#[test]
+fn both_ends_in_no_time_agree_and_repeat() {
+    let text = format!(
+        "{MEMORY}sessions:\n  web: {{ from: a, to: b, stack: own, clients: {{ addresses: 10.0.1.1-10.0.1.9 }}, \
+         servers: {{ addresses: 10.0.2.9, ports: 80 }}, program: {{ http: {{ size: 20kB, requests: 3 }} }}, rate: 50/s, timeout: 60s }}\n\
+         run: {{ time: 10s }}\n"
+    );
+    let report = in_no_time(&text);
+    balances(&report);
+    assert_eq!((report.verdict, &report.end), (Verdict::Done, &End::Completed), "{report:#?}");
+    let (client, server) =
+        (side(&report, "web", SessionEnd::Client), side(&report, "web", SessionEnd::Server));
+    assert_eq!((client.ends.in_order, server.ends.in_order), (500, 500), "{:?}", client.ends);
+    assert_eq!((client.messages.responses, client.bytes.verified), (1500, 1500 * 20_000));
+    assert_eq!(
+        (client.bytes.sent, server.bytes.sent),
+        (server.bytes.delivered, client.bytes.delivered)
+    );
+    // 1 % was lost each way, and only time on the virtual clock passed
+    let ports: Vec<&str> = report.stacks.iter().map(|stack| stack.port.as_str()).collect();
+    assert_eq!(ports, ["a", "b"]);
+    let retransmitted: u64 = report.stacks[1].segments.retransmitted().iter().map(|(_, n)| n).sum();
+    assert!((50..2000).contains(&retransmitted), "{retransmitted}");
+    assert!(report.duration_ns >= 10_000_000_000);
+    let again = in_no_time(&text);
+    assert_eq!(report.stacks, again.stacks);
+    assert_eq!(report.sessions, again.sessions);
+    assert_eq!(report.session_intervals, again.session_intervals);
+}
+
+#[test]
+fn a_real_server_logs_what_our_own_clients_report() {
+    require!(Capability::NetworkNamespaces, Capability::Program("nginx"));
+    asks_a_real_server(&cable(), "packet");
+}
+
+#[test]
+fn a_real_server_logs_what_our_own_clients_report_over_the_kernel_engine() {
+    require!(
+        Capability::NetworkNamespaces,
+        Capability::XdpLiveFrames,
+        Capability::Program("nginx")
+    );
+    asks_a_real_server(&joining_cable(), "kernel");
+}
+
+fn asks_a_real_server(bed: &Testbed, engine: &str) {
+    let nginx = Server::nginx(bed);
+    let report = run(
+        bed,
+        &format!(
+            "ports: {{ {} }}\nsessions:\n  web: {{ from: a, stack: own, clients: {{ addresses: {} }}, \
+             servers: {{ addresses: \"{{B}}\", ports: 80 }}, program: {{ http: {{ target: /page, requests: 4 }} }}, rate: 200/s, count: 300 }}\n  \
+             large: {{ from: a, stack: own, clients: {{ addresses: {} }}, servers: {{ addresses: \"{{B}}\", ports: 80 }}, \
+             program: {{ http: {{ target: /large }} }}, count: 2 }}\n",
+            own_port(bed, engine),
+            free(bed, 100, 50),
+            free(bed, 200, 2),
+        ),
+        &Stop::new(),
+    );
+    balances(&report);
+    let web = side(&report, "web", SessionEnd::Client);
+    assert_eq!((web.ends.in_order, web.messages.responses), (300, 1200), "{report:#?}");
+    let large = side(&report, "large", SessionEnd::Client);
+    assert_eq!((large.ends.in_order, large.messages.responses), (2, 2), "{report:#?}");
+    assert!(large.bytes.delivered > 20_000_000);
+    let stack = &report.stacks[0];
+    assert_eq!(
+        (stack.segments.syn, stack.arrivals.bad_checksum, stack.link.unresolved),
+        (302, 0, 0),
+        "{stack:?}"
+    );
+    // nothing of a kernel at the other end of a cable has a checksum
+    assert!(stack.arrivals.unverified > 0);
+    assert_eq!(nginx.tally(200, 1202), (1202, 1200 * 10_000 + 2 * 10_000_000));
+    // the system at this end has no address of ours and saw no connection
+    let sockets = bed
+        .a
+        .namespace
+        .run(|| std::fs::read_to_string("/proc/thread-self/net/tcp"))
+        .unwrap()
+        .unwrap();
+    assert_eq!(sockets.lines().count(), 1, "{sockets}");
+}
+
+#[test]
+fn the_systems_clients_are_served_by_our_own_tcp() {
+    require!(Capability::NetworkNamespaces, Capability::Program("curl"));
+    serves_real_clients(&cable(), "packet");
+}
+
+#[test]
+fn the_systems_clients_are_served_by_our_own_tcp_over_the_kernel_engine() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames, Capability::Program("curl"));
+    serves_real_clients(&joining_cable(), "kernel");
+}
+
+fn serves_real_clients(bed: &Testbed, engine: &str) {
+    let address = free(bed, 77, 1);
+    let address = address.split('-').next().unwrap().to_owned();
+    let stop = Stop::new();
+    let asking = stop.clone();
+    let (text, url) = (
+        format!(
+            "ports: {{ {} }}\nsessions:\n  web: {{ to: a, stack: own, servers: {{ addresses: {address}, ports: 80 }}, \
+             program: {{ http: {{ size: 300kB }} }} }}\nrun: {{ time: 60s }}\n",
+            own_port(bed, engine)
+        ),
+        format!("http://{address}/x"),
+    );
+    let namespace = bed.b.namespace.clone();
+    let clients = std::thread::spawn(move || {
+        let curl = || {
+            let output = Command::new("curl")
+                .args([
+                    "--silent",
+                    "--show-error",
+                    "--max-time",
+                    "20",
+                    "--retry",
+                    "20",
+                    "--retry-connrefused",
+                ])
+                .args([
+                    "--retry-delay",
+                    "1",
+                    "--output",
+                    "/dev/null",
+                    "--write-out",
+                    "%{http_code} %{size_download}\n",
+                ])
+                .args([&url, "--next", "--silent", "--output", "/dev/null"])
+                .args(["--write-out", "%{http_code} %{size_download}\n", &url])
+                .output()
+                .unwrap();
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        let said = namespace.run(curl).unwrap();
+        asking.ask(2);
+        said
+    });
+    let report = run(bed, &text, &stop);
+    let said = clients.join().unwrap();
+    assert_eq!(said, "200 300000\n200 300000\n");
+    balances(&report);
+    let server = side(&report, "web", SessionEnd::Server);
+    assert_eq!((server.messages.responses, server.bytes.sent > 600_000), (2, true), "{report:#?}");
+}
+
+/// Both ends are ours, over a real cable: what one sent the other received, and nothing of it went to the systems.
+fn speaks_to_itself(engine: &str) {
+    let bed = cable();
+    let (clients, server) = (free(&bed, 100, 20), free(&bed, 77, 1));
+    let server = server.split('-').next().unwrap();
+    let port = |name: &str, end: &str| {
+        format!("{name}: {{ namespace: {name}, interface: {end}, engine: {engine} }}")
+    };
+    let report = run(
+        &bed,
+        &format!(
+            "ports: {{ {}, {} }}\nsessions:\n  web: {{ from: a, to: b, stack: own, clients: {{ addresses: {clients} }}, \
+             servers: {{ addresses: {server}, ports: 80 }}, program: {{ http: {{ size: 20kB, requests: 3 }} }}, rate: 500/s, count: 500 }}\n",
+            port("a", &bed.a.link.name),
+            port("b", &bed.b.link.name),
+        ),
+        &Stop::new(),
+    );
+    balances(&report);
+    let (client, server) =
+        (side(&report, "web", SessionEnd::Client), side(&report, "web", SessionEnd::Server));
+    assert_eq!((client.ends.in_order, server.ends.in_order), (500, 500), "{report:#?}");
+    assert_eq!((client.messages.responses, client.bytes.verified), (1500, 1500 * 20_000));
+    assert_eq!(client.bytes.delivered, server.bytes.sent);
+    assert_eq!(client.messages.damaged, 0);
+    for stack in &report.stacks {
+        let (link, arrivals) = (&stack.link, &stack.arrivals);
+        assert_eq!(
+            (link.receive_drops, link.unresolved, arrivals.bad_checksum),
+            (0, 0, 0),
+            "{stack:#?}"
+        );
+    }
+}
+
+#[test]
+fn both_ends_are_ours_over_a_cable() {
+    require!(Capability::NetworkNamespaces);
+    speaks_to_itself("packet");
+}
+
+#[test]
+fn both_ends_are_ours_over_a_cable_and_the_kernel_engine() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    speaks_to_itself("kernel");
+}
+
+#[test]
+fn an_address_that_another_has_ends_the_run_before_it_begins() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let prepare = |address: &str| {
+        let text = format!(
+            "ports: {{ {} }}\nsessions: {{ x: {{ from: a, stack: own, clients: {{ addresses: {address} }}, \
+             servers: {{ addresses: 192.0.2.1, ports: 80 }}, program: http, count: 1 }} }}\n",
+            own_port(&bed, "packet")
+        );
+        let scenario = Scenario::from_yaml(&text, "").unwrap();
+        let named = [("a".to_owned(), bed.a.namespace.clone())];
+        let options = Options { namespaces: named.into(), ..Options::default() };
+        prepare(&scenario, options).map(drop).unwrap_err().to_string()
+    };
+    let theirs = prepare(&bed.b.ipv4.to_string());
+    assert!(theirs.contains("is an address of another station"), "{theirs}");
+    let ours = prepare(&bed.a.ipv4.to_string());
+    assert!(ours.contains("is an address of this machine"), "{ours}");
+}
+
+/// Intervals are told while such a run goes on, on its own clock, and add up to the report.
+#[test]
+fn intervals_in_no_time_are_told_and_add_up() {
+    #[derive(Default)]
+    struct Told(Vec<Interval>);
+
+    impl Observer for Told {
+        fn progress(&mut self, _progress: &Progress) {}
+
+        fn interval(&mut self, interval: &Interval) {
+            self.0.push(interval.clone());
+        }
+    }
+
+    let text = format!(
+        "{MEMORY}sessions:\n  web: {{ from: a, to: b, stack: own, clients: {{ addresses: 10.0.1.1-10.0.1.9 }}, \
+         servers: {{ addresses: 10.0.2.9, ports: 80 }}, program: http, rate: 50/s }}\nrun: {{ time: 10s }}\n"
+    );
+    let scenario = Scenario::from_yaml(&text, "").unwrap();
+    let prepared = prepare(&scenario, Options::default()).unwrap();
+    let mut told = Told::default();
+    let report = prepared.start(&mut told, &Stop::new());
+    let ends: Vec<u64> = told.0.iter().map(|interval| interval.to_ns).collect();
+    assert!(ends.is_sorted_by(|a, b| a < b) && ends.len() >= 10, "{ends:?}");
+    let opened: u64 = told
+        .0
+        .iter()
+        .flat_map(|interval| &interval.sessions)
+        .filter(|of| of.end == SessionEnd::Client)
+        .map(|of| of.opened)
+        .sum();
+    assert_eq!(opened, side(&report, "web", SessionEnd::Client).starts.opened);
+    // how busy this machine was changes nothing of it
+    assert!(!report.findings.iter().any(|finding| finding.kind == FindingKind::Machine));
+}
