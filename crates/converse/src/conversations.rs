@@ -12,10 +12,12 @@ use std::sync::Arc;
 use wirebeat_meter::session::{SessionCounts, SessionMeter, SessionSummary};
 use wirebeat_traffic::program::script::{Op, Receive, Script, SessionGroup, Sessions};
 use wirebeat_traffic::schedule::Shard;
-use wirebeat_traffic::values::session::Beyond;
+use wirebeat_traffic::values::session::{Beyond, gap};
 use wirebeat_units::Nanos;
 
 use crate::alarms::Alarms;
+use crate::gates::{self, Gates};
+use crate::pacer::Pacer;
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{Action, ProfileId, SessionKey};
 
@@ -38,12 +40,28 @@ pub(crate) struct Group {
     pub(crate) stop: Nanos,
     /// The most that may be open on this core.
     open_max: u64,
-    /// Starts that wait for room: when they were planned, and their numbers.
-    queued: VecDeque<(Nanos, u64)>,
+    /// Starts that wait for room, or for their slot.
+    queued: VecDeque<Start>,
+    /// How fast sessions open, close and send.
+    opening: Pacer,
+    pub(crate) closing: Pacer,
+    pub(crate) sending: Pacer,
+    /// Whether another group waits for sessions of this one.
+    pub(crate) is_watched: bool,
     /// Sessions of users that were started, for their numbers.
     by_users: u64,
     /// The most sessions that users of this core start.
     users_count: u64,
+}
+
+/// A session that is due.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    planned: Nanos,
+    /// Its number over all cores.
+    number: u64,
+    /// The user whose it is, in the closed model.
+    user: Option<u32>,
 }
 
 /// All sessions of a core.
@@ -62,6 +80,10 @@ pub struct Conversations {
     /// How late a session may start before it is counted as expired.
     drift: Option<Nanos>,
     core: Shard,
+    /// What groups wait for.
+    pub(crate) gates: Arc<Gates>,
+    /// The groups whose sessions open by slots.
+    paced: Vec<u16>,
     /// Whether no session starts any more.
     over: bool,
 }
@@ -85,12 +107,19 @@ impl Conversations {
             users: BinaryHeap::new(),
             drift,
             core,
+            gates: Gates::new(std::iter::once(sessions)),
+            paced: Vec::new(),
             over: false,
         };
         for (number, plan) in (0_u16..).zip(&sessions.groups) {
             all.add(number, plan, begin);
         }
         all
+    }
+
+    /// What groups wait for is counted there, for all loops of a run.
+    pub(crate) fn share(&mut self, gates: Arc<Gates>) {
+        self.gates = gates;
     }
 
     fn add(&mut self, number: u16, plan: &SessionGroup, begin: Nanos) {
@@ -101,17 +130,22 @@ impl Conversations {
             let (number, of) = (u64::from(self.core.core), u64::from(self.core.cores.max(1)));
             all / of + u64::from(number < all % of)
         };
-        let open_max =
-            plan.limit.map_or(u64::MAX, |limit| share(u32::from(limit.open).into()).max(1));
-        let users = share(plan.users.unwrap_or(0).into());
-        let start = begin.saturating_add(plan.start);
-        for user in 0..users {
-            self.users.push(Reverse((start, number, user as u32)));
+        let limit = plan.limit.unwrap_or_default();
+        let open_max = limit.most_open().map_or(u64::MAX, |open| share(open.into()).max(1));
+        let pacer = |rate| Pacer::new(gap(rate, self.core.cores));
+        let opening = pacer(limit.opening);
+        if opening.limits() && client.is_some() {
+            self.paced.push(number);
         }
         self.groups.push(Group {
-            stop: begin.saturating_add(plan.stop),
+            // of one that waits, that of the run until it begins
+            stop: begin.saturating_add(plan.after.map_or(plan.stop, |_| plan.end)),
             open_max,
             queued: VecDeque::new(),
+            opening,
+            closing: pacer(limit.closing),
+            sending: pacer(limit.sending),
+            is_watched: self.gates.watch(number),
             by_users: 0,
             users_count: match plan.count {
                 u64::MAX => u64::MAX,
@@ -121,6 +155,41 @@ impl Conversations {
             server,
             plan: plan.clone(),
         });
+        if plan.after.is_none() {
+            self.start_users(number, begin);
+        }
+    }
+
+    /// The groups that others wait for, as far as their sessions are counted here.
+    pub(crate) fn watched(&self) -> Vec<u16> {
+        let all = (0_u16..).zip(&self.groups);
+        let watched = all.filter(|(_, of)| of.is_watched && gates::counts(&of.plan));
+        watched.map(|(group, _)| group).collect()
+    }
+
+    /// When a group stops.
+    pub(crate) fn stop_of(&self, group: u16) -> Nanos {
+        self.groups.get(usize::from(group)).map_or(Nanos::ZERO, |of| of.stop)
+    }
+
+    /// The users of a group begin; its times count from `begin`.
+    fn start_users(&mut self, group: u16, begin: Nanos) {
+        let Some(of) = self.groups.get(usize::from(group)) else { return };
+        let start = begin.saturating_add(of.plan.start);
+        let all = u64::from(of.plan.users.unwrap_or(0));
+        let (number, cores) = (u64::from(self.core.core), u64::from(self.core.cores.max(1)));
+        for user in 0..all / cores + u64::from(number < all % cores) {
+            self.users.push(Reverse((start, group, user as u32)));
+        }
+    }
+
+    /// The group that waited begins at `begin`, in a run whose times count from `run`.
+    pub(crate) fn begin_group(&mut self, group: u16, begin: Nanos, run: Nanos) {
+        if let Some(of) = self.groups.get_mut(usize::from(group)) {
+            let end = run.saturating_add(of.plan.end);
+            of.stop = of.stop.min(begin.saturating_add(of.plan.stop).min(end));
+        }
+        self.start_users(group, begin);
     }
 
     fn add_side(
@@ -167,25 +236,38 @@ impl Conversations {
             meter.counts.expired += 1;
             return;
         }
-        if meter.counts.open() >= of.open_max {
-            match of.plan.limit.map(|limit| limit.beyond) {
-                Some(Beyond::Queue) => of.queued.push_back((planned, number)),
-                _ => meter.counts.expired += 1,
-            }
+        let open = meter.counts.open().saturating_add(of.queued.len() as u64);
+        if open >= of.open_max && of.plan.limit.is_none_or(|limit| limit.beyond == Beyond::Expire) {
+            meter.counts.expired += 1;
             return;
         }
-        self.open(now, group, planned, number, None);
+        self.open_in_turn(now, group, Start { planned, number, user: None });
+    }
+
+    /// Opens a session when there is room and it is its turn.
+    fn open_in_turn(&mut self, now: Nanos, group: u16, start: Start) {
+        if let Some(of) = self.groups.get_mut(usize::from(group)) {
+            of.queued.push_back(start);
+        }
+        self.open_queued(now, group);
+    }
+
+    /// Opens those that wait, as far as there is room and slots.
+    fn open_queued(&mut self, now: Nanos, group: u16) {
+        while let Some(of) = self.groups.get_mut(usize::from(group)) {
+            let side = of.client.and_then(|side| self.sides.get(usize::from(side)));
+            let open = side.map_or(0, |side| side.meter.counts.open());
+            if open >= of.open_max || of.opening.next() > now {
+                return;
+            }
+            let Some(start) = of.queued.pop_front() else { return };
+            of.opening.take(now);
+            self.open(now, group, start);
+        }
     }
 
     /// Opens a session.
-    pub(crate) fn open(
-        &mut self,
-        now: Nanos,
-        group: u16,
-        planned: Nanos,
-        number: u64,
-        user: Option<u32>,
-    ) {
+    fn open(&mut self, now: Nanos, group: u16, Start { planned, number, user }: Start) {
         let Some(of) = self.groups.get(usize::from(group)) else { return };
         let Some(side) = of.client else { return };
         let (address, port) = of.plan.servers.get(number);
@@ -239,7 +321,17 @@ impl Conversations {
     /// When something is to be done here without anything happening: an alarm, or a user who starts a session.
     pub fn next_time(&self) -> Option<Nanos> {
         let user = self.users.peek().map(|Reverse((at, ..))| *at).filter(|_| !self.over);
-        [self.alarms.next(), user].into_iter().flatten().min()
+        [self.alarms.next(), user, self.next_slot()].into_iter().flatten().min()
+    }
+
+    /// When the next of those that wait for a slot, and for nothing else, may open.
+    fn next_slot(&self) -> Option<Nanos> {
+        let slot = |&group: &u16| {
+            let of = self.groups.get(usize::from(group)).filter(|of| !of.queued.is_empty())?;
+            let side = self.sides.get(usize::from(of.client?))?;
+            (side.meter.counts.open() < of.open_max).then_some(of.opening.next())
+        };
+        self.paced.iter().filter_map(slot).min()
     }
 
     /// Does what is due at `now`.
@@ -260,6 +352,10 @@ impl Conversations {
             self.users.pop();
             self.start_of_user(now, group, user, at);
         }
+        for at in 0..self.paced.len() {
+            let Some(&group) = self.paced.get(at) else { break };
+            self.open_queued(now, group);
+        }
     }
 
     fn start_of_user(&mut self, now: Nanos, group: u16, user: u32, planned: Nanos) {
@@ -273,7 +369,7 @@ impl Conversations {
         if let Some(side) = self.sides.get_mut(usize::from(side)) {
             side.meter.counts.due += 1;
         }
-        self.open(now, group, planned, number, Some(user));
+        self.open_in_turn(now, group, Start { planned, number, user: Some(user) });
     }
 
     /// The session ended, however it did: its place is free, and what waits for it may start.
@@ -295,9 +391,7 @@ impl Conversations {
             let think = if in_order { think } else { think.max(AFTER_FAILURE) };
             self.users.push(Reverse((now.saturating_add(think), group, user)));
         }
-        if let Some((planned, number)) = of.queued.pop_front() {
-            self.open(now, group, planned, number, None);
-        }
+        self.open_queued(now, group);
     }
 
     /// Which sides there are: the number of the group, which end, and what it counted so far.
@@ -324,7 +418,8 @@ impl Conversations {
                 *at < group.stop && now < group.stop && group.by_users < group.users_count
             })
         });
-        !self.sides.iter().any(client_open) && !users
+        let queued = self.groups.iter().any(|group| !group.queued.is_empty());
+        !self.sides.iter().any(client_open) && !users && !queued
     }
 
     /// Whether a session of ours is open, at either end.

@@ -4,12 +4,15 @@
 //! departure, and its answers come back to the same thread. It does not know whose TCP it drives, and reads no clock: the stack
 //! says what time it is after each turn.
 
+use std::sync::Arc;
+
 use wirebeat_traffic::program::Departures;
-use wirebeat_traffic::program::script::Sessions;
+use wirebeat_traffic::program::script::{SessionGroup, Sessions};
 use wirebeat_traffic::schedule::{Departure, Schedule, Shard};
 use wirebeat_units::Nanos;
 
 use crate::conversations::Conversations;
+use crate::gates::Gates;
 use crate::stack::Stack;
 
 /// How exactly starts are awaited.
@@ -29,6 +32,31 @@ const SPIN: Nanos = Nanos::from_micros(100);
 /// The most sessions that start before others have their turn.
 const STARTS_MAX: usize = 64;
 
+/// Starts whose times count from one moment.
+#[derive(Debug)]
+struct Started {
+    schedule: Schedule,
+    begin: Nanos,
+    /// None is due from here on.
+    end: Nanos,
+}
+
+impl Started {
+    /// When the next one is due.
+    fn next(&self) -> Option<Nanos> {
+        let at = self.begin.saturating_add(self.schedule.peek()?.at);
+        (at < self.end).then_some(at)
+    }
+}
+
+/// A group that waits for another.
+#[derive(Debug)]
+struct Gated {
+    group: u16,
+    /// Its starts, where a rate says when they are.
+    schedule: Schedule,
+}
+
 /// The loop of a core.
 #[derive(Debug)]
 pub struct Converse<S> {
@@ -36,9 +64,13 @@ pub struct Converse<S> {
     pub programs: Conversations,
     /// What carries them.
     pub stack: S,
-    schedule: Schedule,
+    schedules: Vec<Started>,
+    /// Groups that wait for another to begin.
+    waiting_groups: Vec<Gated>,
+    /// Groups that others wait for, as long as sessions of them may be established here.
+    watched: Vec<u16>,
     due: Vec<Departure>,
-    /// The flows of the schedule.
+    /// The flows of all schedules.
     flows: Vec<u32>,
     /// The group of each flow.
     groups: Vec<u16>,
@@ -67,10 +99,25 @@ impl<S: Stack> Converse<S> {
             |flow: u32| started.iter().find(|(_, of)| *of == flow).map_or(0, |(group, _)| *group);
         let programs = Conversations::new(sessions, core, begin, drift);
         let groups = (0..sessions.starts.flows.len() as u32).map(group).collect();
+        let schedule = |flows: &[u32]| Schedule::new(&sessions.starts, flows, core);
+        let waits = |group: u16| {
+            let of = sessions.groups.get(usize::from(group));
+            of.is_some_and(|of| of.after.is_some())
+        };
+        let at_once = started.iter().filter(|(group, _)| !waits(*group)).map(|(_, flow)| *flow);
+        let at_once: Vec<u32> = at_once.collect();
+        let mine = |group: &SessionGroup| group.client.is_some() && group.after.is_some();
+        let gated = (0_u16..).zip(&sessions.groups).filter(|(_, group)| mine(group));
+        let gated = gated.map(|(group, of)| {
+            let flows: Vec<u32> = of.starts.into_iter().collect();
+            Gated { group, schedule: schedule(&flows) }
+        });
         Converse {
             next_stop: programs.next_stop(begin),
+            schedules: vec![Started { schedule: schedule(&at_once), begin, end: Nanos::MAX }],
+            waiting_groups: gated.collect(),
+            watched: programs.watched(),
             programs,
-            schedule: Schedule::new(&sessions.starts, &flows, core),
             due: Vec::with_capacity(STARTS_MAX),
             flows,
             groups,
@@ -80,28 +127,84 @@ impl<S: Stack> Converse<S> {
         }
     }
 
+    /// What groups wait for is counted there, for all loops of a run.
+    pub fn share(&mut self, gates: Arc<Gates>) {
+        self.programs.share(gates);
+        self.watched = self.programs.watched();
+    }
+
+    /// When the next start is due by a rate.
+    fn next_start(&self) -> Option<Nanos> {
+        self.schedules.iter().filter_map(Started::next).min()
+    }
+
     /// Whether all sessions that were to start have started and ended. Servers alone are never done by themselves.
-    pub fn is_done(&self, now: Nanos) -> bool {
-        self.schedule.peek().is_none() && self.programs.is_idle(now)
+    pub fn is_done(&mut self, now: Nanos) -> bool {
+        if self.next_start().is_some() || !self.programs.is_idle(now) {
+            return false;
+        }
+        // nothing of those that others wait for comes any more, but of groups that wait themselves
+        let gates = Arc::clone(&self.programs.gates);
+        let waiting = &self.waiting_groups;
+        self.watched.retain(|group| {
+            let waits = waiting.iter().any(|of| of.group == *group && !gates.is_vain(*group));
+            if !waits {
+                gates.leave(*group);
+            }
+            waits
+        });
+        self.waiting_groups.iter().all(|of| gates.is_vain(of.group))
+    }
+
+    /// Begins groups for which there is what they waited for.
+    fn pass_gates(&mut self) {
+        let gates = Arc::clone(&self.programs.gates);
+        let (programs, run) = (&mut self.programs, self.begin);
+        let schedules = &mut self.schedules;
+        self.waiting_groups.retain_mut(|of| {
+            let Some(begin) = gates.opened(of.group) else { return true };
+            programs.begin_group(of.group, begin, run);
+            schedules.push(Started {
+                schedule: std::mem::replace(&mut of.schedule, Schedule::empty()),
+                begin,
+                end: programs.stop_of(of.group),
+            });
+            false
+        });
+    }
+
+    /// Whether a group waits here that may begin at once.
+    fn may_pass(&self) -> bool {
+        let gates = &self.programs.gates;
+        self.waiting_groups.iter().any(|of| gates.opened(of.group).is_some())
     }
 
     /// One turn from `now` on: what is due, and what happens until something else is due, at the latest until `until`. Returns the
     /// time after it.
     pub fn turn(&mut self, now: Nanos, until: Nanos) -> Nanos {
-        self.due.clear();
-        if let Some(elapsed) = now.get().checked_sub(self.begin.get()) {
-            self.schedule.next_due(Nanos::new(elapsed), &mut self.due, STARTS_MAX);
+        if !self.waiting_groups.is_empty() {
+            self.pass_gates();
         }
-        for departure in &self.due {
-            let group = self.groups.get(departure.flow as usize).copied().unwrap_or(0);
-            let planned = self.begin.saturating_add(departure.at);
-            self.programs.start(now, group, planned, departure.index);
+        let (mut starts_left, mut started) = (false, false);
+        for Started { schedule, begin, end } in &mut self.schedules {
+            self.due.clear();
+            if let Some(elapsed) = now.get().checked_sub(begin.get()) {
+                schedule.next_due(Nanos::new(elapsed), &mut self.due, STARTS_MAX);
+            }
+            for departure in &self.due {
+                let group = self.groups.get(departure.flow as usize).copied().unwrap_or(0);
+                let planned = begin.saturating_add(departure.at);
+                if planned < *end {
+                    self.programs.start(now, group, planned, departure.index);
+                }
+            }
+            starts_left |= self.due.len() == STARTS_MAX;
+            started |= !self.due.is_empty();
         }
-        let starts_left = self.due.len() == STARTS_MAX;
         self.programs.expire(now);
         self.stop_groups(now);
         self.apply(now);
-        let next_start = self.schedule.peek().map(|next| self.begin.saturating_add(next.at));
+        let next_start = self.next_start();
         let mut wait = until;
         for time in [self.programs.next_time(), self.programs.next_stop(now)].into_iter().flatten()
         {
@@ -114,7 +217,7 @@ impl<S: Stack> Converse<S> {
             };
             wait = wait.min(awake);
         }
-        if starts_left || self.waiting == Waiting::Spin {
+        if starts_left || self.may_pass() || self.waiting == Waiting::Spin {
             wait = now;
         }
         // a start that would be late for what has to be done before it goes first: what waits is done with it
@@ -123,7 +226,7 @@ impl<S: Stack> Converse<S> {
                 && *start <= until
                 && start.saturating_sub(now) <= self.stack.longest_turn()
         };
-        if self.due.is_empty()
+        if !started
             && self.waiting != Waiting::Sleep
             && let Some(start) = next_start.filter(near)
         {
@@ -143,32 +246,42 @@ impl<S: Stack> Converse<S> {
             self.programs.stop_group(group, self.begin.saturating_add(at));
         }
         // which stream it is says nothing here: the starts of a group are all alike
-        self.schedule.change(flow, at, next.map(|next| (0, next.clone())));
+        // groups that wait for others do not change: those of the first schedule do
+        if let Some(first) = self.schedules.first_mut() {
+            first.schedule.change(flow, at, next.map(|next| (0, next.clone())));
+        }
     }
 
     /// Whether a group pauses at `now` that can be resumed.
     pub fn pauses(&self, now: Nanos) -> bool {
         let elapsed = now.saturating_sub(self.begin);
-        self.schedule.pauses_until().is_some_and(|until| elapsed < until)
+        let first = self.schedules.first();
+        first.and_then(|first| first.schedule.pauses_until()).is_some_and(|until| elapsed < until)
     }
 
     /// When something is to be done by itself: a session starts, an alarm rings, a group stops.
     pub fn next_time(&self, now: Nanos) -> Option<Nanos> {
-        let start = self.schedule.peek().map(|next| self.begin.saturating_add(next.at));
-        let times = [start, self.programs.next_time(), self.programs.next_stop(now)];
+        let pass = self.may_pass().then_some(now);
+        let times =
+            [self.next_start(), self.programs.next_time(), self.programs.next_stop(now), pass];
         times.into_iter().flatten().min()
+    }
+
+    fn start_none(&mut self) {
+        self.schedules.clear();
+        self.waiting_groups.clear();
     }
 
     /// No session starts any more; those that are open go on.
     pub fn stop_starts(&mut self, now: Nanos) {
-        self.schedule = Schedule::empty();
+        self.start_none();
         self.programs.stop_starts(now);
         self.apply(now);
     }
 
     /// Closes all sessions in order.
     pub fn close_all(&mut self, now: Nanos) {
-        self.schedule = Schedule::empty();
+        self.start_none();
         self.programs.close_all(now);
         self.apply(now);
     }

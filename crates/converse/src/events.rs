@@ -21,6 +21,9 @@ impl Programs for Conversations {
     ) -> Option<SessionKey> {
         let of = self.groups.get(usize::from(group))?;
         let side = of.server?;
+        if of.is_watched && of.plan.from.is_none() {
+            self.gates.established(group, now);
+        }
         let counts = self.sides.get_mut(usize::from(side)).map(|side| &mut side.meter.counts)?;
         counts.opened += 1;
         counts.established += 1;
@@ -49,6 +52,12 @@ impl Programs for Conversations {
         session.active = now;
         side.meter.counts.established += 1;
         side.meter.took(SessionTime::Connect, session.planned, session.started, now);
+        let side = session.side;
+        if let Some(&group) = self.group_of.get(usize::from(side))
+            && self.groups.get(usize::from(group)).is_some_and(|of| of.is_watched)
+        {
+            self.gates.established(group, now);
+        }
         self.go_on(now, key);
     }
 
@@ -129,7 +138,13 @@ impl Programs for Conversations {
             Wait::Protocol => self.peer_closed_protocol(now, key),
             Wait::PeerClose | Wait::Unlimited => self.go_on(now, key),
             // what is left to do needs nothing of the peer, or will see that it is gone
-            Wait::Nothing | Wait::Connect | Wait::Room | Wait::Time | Wait::Stop | Wait::End => {}
+            Wait::Nothing
+            | Wait::Connect
+            | Wait::Room
+            | Wait::Time
+            | Wait::Slot
+            | Wait::Stop
+            | Wait::End => {}
         }
     }
 
@@ -225,6 +240,13 @@ impl Conversations {
         self.set_alarm(key, now.saturating_add(timeout));
     }
 
+    /// The group of the session `key`, to change it.
+    pub(crate) fn group_mut(&mut self, SessionKey(key): SessionKey) -> Option<&mut Group> {
+        let session = self.sessions.get(key as usize)?;
+        let group = self.group_of.get(usize::from(session.side))?;
+        self.groups.get_mut(usize::from(*group))
+    }
+
     /// How long the session waits for its peer.
     pub(crate) fn timeout(&self, key: SessionKey) -> Nanos {
         self.group(key).map_or(Nanos::MAX, |group| group.plan.timeout)
@@ -235,7 +257,7 @@ impl Conversations {
         let timeout = self.timeout(key);
         let Some(session) = self.session(key) else { return };
         match session.wait {
-            Wait::Time => return self.go_on(now, key),
+            Wait::Time | Wait::Slot => return self.go_on(now, key),
             Wait::Stop | Wait::Nothing => return,
             _ => {}
         }

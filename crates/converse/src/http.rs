@@ -53,6 +53,12 @@ impl Conversations {
             if !may || !has_room || http.closes || !waits {
                 break;
             }
+            // those that go together have one slot
+            if waiting == 0 && !self.has_slot(now, key) {
+                break;
+            }
+            let Some((session, side)) = self.both(key) else { return };
+            let Protocol::HttpClient(http) = &mut session.protocol else { return };
             http.sent += 1;
             let message = if http.sent == op.requests { op.last } else { op.request };
             http.begun.push_back((planned, now));

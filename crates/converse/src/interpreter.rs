@@ -34,6 +34,7 @@ impl Conversations {
         }
         match session.wait {
             Wait::Nothing | Wait::Connect | Wait::Room => {}
+            Wait::Slot => session.has_slot = true,
             // the time between two requests of HTTP is over, not HTTP itself
             Wait::Time if matches!(session.protocol, Protocol::HttpClient(_)) => {}
             Wait::Unlimited => {
@@ -55,6 +56,13 @@ impl Conversations {
             let Some(op) = side.script.ops.get(usize::from(session.pc)).copied() else {
                 return self.said_all(now, key);
             };
+            // what is sent within a request has the slot of the request
+            if matches!(op, Op::Send(_) | Op::Request) && !session.in_request {
+                if !self.has_slot(now, key) {
+                    return;
+                }
+            }
+            let Some((session, side)) = self.both(key) else { return };
             let outcome = match op {
                 Op::Send(message) => match self.queue_message(now, key, message) {
                     true => Outcome::Next,
@@ -112,6 +120,26 @@ impl Conversations {
             }
         }
         self.give_up(now, key, Fate::Abandoned);
+    }
+
+    /// Whether the session may send now: where the group's clients send at a rate, it waits for its slot.
+    pub(crate) fn has_slot(&mut self, now: Nanos, key: SessionKey) -> bool {
+        let Some((session, side)) = self.both(key) else { return false };
+        if std::mem::take(&mut session.has_slot) || side.end != End::Client {
+            return true;
+        }
+        let Some(group) = self.group_mut(key).filter(|group| group.sending.limits()) else {
+            return true;
+        };
+        let slot = group.sending.take(now);
+        if slot <= now {
+            return true;
+        }
+        if let Some(session) = self.session(key) {
+            session.wait = Wait::Slot;
+        }
+        self.set_alarm(key, slot);
+        false
     }
 
     /// What came before it was asked for.
@@ -218,6 +246,17 @@ impl Conversations {
             session.wait = Wait::Time;
             return self.set_alarm(key, until);
         }
+        if is_client && session.pc < ops.saturating_add(2) && !session.peer_closed {
+            // the place behind the last op but one says that it has had its slot
+            session.pc = ops.saturating_add(1);
+            let slot = self.group_mut(key).map_or(now, |group| group.closing.take(now));
+            let Some(session) = self.session(key) else { return };
+            if slot > now {
+                session.wait = Wait::Time;
+                return self.set_alarm(key, slot);
+            }
+        }
+        let Some(session) = self.session(key) else { return };
         session.wait = Wait::End;
         let connection = session.connection;
         if resets {
@@ -289,6 +328,16 @@ impl Conversations {
         };
         let Some(text) = side.script.texts.get(usize::from(number)) else { return };
         kept.extend_from_slice(bytes);
+        if let Some(Op::Expect(_)) = side.script.ops.get(usize::from(session.pc)) {
+            if kept.len() < text.len() {
+                return;
+            }
+            let rest = kept.split_off(text.len());
+            if kept[..] != text[..] {
+                side.meter.counts.unexpected += 1;
+            }
+            return self.text_is_there(now, key, &rest);
+        }
         let found = kept.windows(text.len().max(1)).position(|window| window == &text[..]);
         let Some(at) = found else {
             // only the beginning of the text can still become one
@@ -297,10 +346,16 @@ impl Conversations {
             return;
         };
         let rest = kept.split_off((at + text.len()).min(kept.len()));
+        self.text_is_there(now, key, &rest);
+    }
+
+    /// The text that was waited for has come; `rest` came with it.
+    fn text_is_there(&mut self, now: Nanos, key: SessionKey, rest: &[u8]) {
+        let Some(session) = self.session(key) else { return };
         session.protocol = Protocol::None;
         self.go_on(now, key);
         if !rest.is_empty() {
-            self.received_anew(now, key, &rest);
+            self.received_anew(now, key, rest);
         }
     }
 
@@ -337,7 +392,23 @@ fn simple(op: &Op, session: &mut Session, side: &mut Side, now: Nanos) -> Outcom
             }
             if wait.left > 0 { Outcome::Wait(Wait::Data(wait)) } else { Outcome::Next }
         }
-        Op::ReceiveText(text) => {
+        Op::Set { variable, value } => {
+            if let Some(place) = session.variables.get_mut(usize::from(*variable)) {
+                *place = *value;
+            }
+            Outcome::Next
+        }
+        Op::Add { variable, value } => {
+            if let Some(place) = session.variables.get_mut(usize::from(*variable)) {
+                *place = place.wrapping_add(*value);
+            }
+            Outcome::Next
+        }
+        Op::JumpIf { variable, comparison, value, to } => {
+            let is = session.variables.get(usize::from(*variable)).copied().unwrap_or(0);
+            if comparison.holds(is, *value) { Outcome::Jump(*to) } else { Outcome::Next }
+        }
+        Op::ReceiveText(text) | Op::Expect(text) => {
             session.protocol = Protocol::Text(Vec::new());
             Outcome::Wait(Wait::Text(*text))
         }

@@ -9,9 +9,11 @@ mod alarms;
 mod conversations;
 pub mod converse;
 mod events;
+mod gates;
 mod http;
 mod interpreter;
 mod outgoing;
+mod pacer;
 mod session;
 pub mod stack;
 #[cfg(test)]
@@ -19,4 +21,5 @@ mod tests;
 
 pub use conversations::Conversations;
 pub use converse::{Converse, Waiting};
+pub use gates::Gates;
 pub use session::End;

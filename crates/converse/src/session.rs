@@ -6,6 +6,7 @@ use std::sync::Arc;
 use wirebeat_http::{RequestReader, ResponseReader};
 use wirebeat_meter::session::SessionMeter;
 use wirebeat_traffic::program::script::{REGISTERS, Script};
+use wirebeat_traffic::values::session::VARIABLES;
 use wirebeat_units::Nanos;
 
 use crate::alarms::Alarm;
@@ -54,6 +55,8 @@ pub(crate) enum Wait {
     Protocol,
     /// The time of its alarm.
     Time,
+    /// The same: the slot in which it may send.
+    Slot,
     /// That the peer closes its side.
     PeerClose,
     /// The group's stop.
@@ -178,6 +181,7 @@ pub(crate) struct Session {
     /// When the peer last did something.
     pub(crate) active: Nanos,
     pub(crate) registers: [u32; REGISTERS],
+    pub(crate) variables: [i32; VARIABLES],
     /// How many laws were asked so far.
     pub(crate) draws: u32,
     pub(crate) out: Outgoing,
@@ -194,6 +198,8 @@ pub(crate) struct Session {
     pub(crate) peer_closed: bool,
     /// Whether FIN was asked for.
     pub(crate) finished: bool,
+    /// Whether it has a slot in which it may send.
+    pub(crate) has_slot: bool,
     pub(crate) fate: Option<Fate>,
     /// The user that it is of, in the closed model.
     pub(crate) user: Option<u32>,
@@ -215,6 +221,7 @@ impl Session {
             pace: None,
             active: now,
             registers: [0; REGISTERS],
+            variables: [0; VARIABLES],
             draws: 0,
             out: Outgoing::default(),
             pending: 0,
@@ -226,6 +233,7 @@ impl Session {
             established: false,
             peer_closed: false,
             finished: false,
+            has_slot: false,
             fate: None,
             user: None,
         }

@@ -1,5 +1,7 @@
 //! How two quantities are compared, as a person writes it: in filters, and in selections of frames.
 
+use std::fmt;
+
 /// A comparison of two quantities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
@@ -46,6 +48,14 @@ impl Comparison {
             Comparison::Greater => left > right,
             Comparison::AtLeast => left >= right,
         }
+    }
+}
+
+/// As it is written.
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = Comparison::SIGNS.iter().find(|(_, known)| known == self);
+        f.write_str(sign.map_or("", |(sign, _)| sign))
     }
 }
 

@@ -99,9 +99,11 @@ fn group(args: &Args, target: &Target, program: Program) -> Result<SessionSpec, 
         think: sessions.think.clone(),
         hold: sessions.hold.clone(),
         count,
-        limit: sessions
-            .limit
-            .map(|open| Limit { open, beyond: sessions.beyond.unwrap_or_default() }),
+        limit: sessions.limit.map(|open| Limit {
+            open: Some(open),
+            beyond: sessions.beyond.unwrap_or_default(),
+            ..Limit::default()
+        }),
         timeout: sessions.timeout.unwrap_or(usual.timeout),
         tcp: args.tcp.spec(args.reset),
         ttl: args.tcp.ttl,

@@ -267,3 +267,115 @@ fn waiting_for_no_time_does_not_keep_the_loop_from_its_end() {
     let (_, _, counts) = converse.programs.sides().next().unwrap();
     assert_eq!((counts.opened, counts.unfinished), (1, 1), "{counts:#?}");
 }
+
+/// Runs the groups `text` between `a` and `b` in memory, and shows the counts of clients at each of `times` after the begin.
+fn seen_at<const N: usize>(text: &str, times: [Nanos; N]) -> [Vec<SessionCounts>; N] {
+    let text =
+        format!("ports: {{ a: {{}}, b: {{ addresses: [10.0.2.9] }} }}\nsessions: {{ {text} }}\n");
+    let scenario = Scenario::from_yaml(&text, "").unwrap_or_else(|error| panic!("{error}"));
+    let sessions = compile_sessions(&scenario, &Files::default()).unwrap();
+    let memory = Memory::new(1448);
+    let mut converse = Converse::new(&sessions, Shard::WHOLE, memory, BEGIN, None, Waiting::Sleep);
+    let mut now = BEGIN;
+    times.map(|time| {
+        let until = BEGIN.saturating_add(time);
+        while now < until {
+            now = converse.turn(now, until);
+            converse.is_done(now);
+        }
+        let sides = converse.programs.sides();
+        sides.filter(|(_, end, _)| *end == End::Client).map(|(_, _, counts)| *counts).collect()
+    })
+}
+
+#[test]
+fn sessions_open_close_and_send_at_their_rates() {
+    let at = Nanos::from_millis;
+    // all at once by users: 10 a second
+    let group = "x: { from: a, to: b, servers: { ports: 80 }, program: http, users: 50, count: 50, limit: { opening: 10/s } }";
+    let [early, late] = seen_at(group, [at(951), at(6000)]);
+    assert_eq!((early[0].opened, early[0].due), (10, 50), "{:#?}", early[0]);
+    assert_eq!((late[0].opened, late[0].in_order), (50, 50));
+    // by a burst, with as many open as may be and the others waiting
+    let group = "x: { from: a, to: b, servers: { ports: 80 }, program: http, hold: 10s, count: 9, \
+                 limit: { open: 5, beyond: queue, opening: 100/s } }";
+    let [early, late] = seen_at(group, [at(25), at(1000)]);
+    assert_eq!((early[0].opened, late[0].opened), (3, 5));
+    // closed one after the other
+    let group = "x: { from: a, to: b, servers: { ports: 80 }, program: http, count: 20, limit: { closing: 10/s } }";
+    let [early, late] = seen_at(group, [at(551), at(3000)]);
+    assert_eq!((early[0].established, early[0].in_order), (20, 6), "{:#?}", early[0]);
+    assert_eq!(late[0].in_order, 20);
+    // requests of all sessions together
+    for program in [
+        "{ http: { requests: 4 } }",
+        "{ echo: { messages: 4 } }",
+        "{ request-response: { requests: 4 } }",
+    ] {
+        let group = format!(
+            "x: {{ from: a, to: b, servers: {{ ports: 80 }}, program: {program}, count: 5, limit: {{ sending: 10/s }} }}"
+        );
+        let [early, late] = seen_at(&group, [at(951), at(4000)]);
+        assert_eq!(
+            (early[0].requests, early[0].established),
+            (10, 5),
+            "{program}: {:#?}",
+            early[0]
+        );
+        assert_eq!((late[0].responses, late[0].in_order), (20, 5), "{program}");
+    }
+}
+
+#[test]
+fn a_group_begins_when_another_has_its_sessions() {
+    let at = Nanos::from_millis;
+    let groups = "one: { from: a, to: b, servers: { ports: 80 }, program: http, rate: 10/s, count: 20 }, \
+                  two: { from: a, to: b, servers: { ports: 81 }, program: http, rate: 100/s, count: 5, start: 1s, \
+                         after: { group: one, established: 5 } }, \
+                  three: { from: a, to: b, servers: { ports: 82 }, program: http, users: 3, count: 7, after: { group: two, established: 5 } }";
+    let [early, late] = seen_at(groups, [at(1399), at(3000)]);
+    // the fifth is established some 0.4 s after the begin
+    assert_eq!(early.iter().map(|of| of.due).collect::<Vec<_>>(), [14, 0, 0]);
+    assert_eq!(late.iter().map(|of| of.in_order).collect::<Vec<_>>(), [20, 5, 7], "{late:#?}");
+}
+
+#[test]
+fn a_group_that_waits_in_vain_does_not_keep_the_run_from_its_end() {
+    let text = "ports: { a: {} }\nsessions: { one: { from: a, servers: { addresses: 10.0.2.9, ports: 80 }, program: http, count: 2 }, \
+                two: { from: a, servers: { addresses: 10.0.2.9, ports: 80 }, program: http, count: 2, after: { group: one } }, \
+                three: { from: a, servers: { addresses: 10.0.2.9, ports: 80 }, program: http, users: 1, after: { group: two } } }\n";
+    let scenario = Scenario::from_yaml(text, "").unwrap();
+    let sessions = compile_sessions(&scenario, &Files::default()).unwrap();
+    let memory = Memory { refuses: true, ..Memory::new(1448) };
+    let mut converse = Converse::new(&sessions, Shard::WHOLE, memory, BEGIN, None, Waiting::Sleep);
+    let (mut now, end) = (BEGIN, BEGIN.saturating_add(Nanos::from_secs(5)));
+    while now < end && !converse.is_done(now) {
+        now = converse.turn(now, now.saturating_add(Nanos::from_millis(20)));
+    }
+    assert!(now < end, "it went on");
+    let due: Vec<u64> = converse.programs.sides().map(|(_, _, counts)| counts.due).collect();
+    assert_eq!(due, [2, 0, 0]);
+}
+
+#[test]
+fn steps_expect_texts_and_jump_by_variables() {
+    let (client, server) = run("rate: 100/s, count: 3, program: { steps: { \
+           client: [ { set: { n: 3 } }, { label: again }, request, { send-text: \"ping\" }, { expect: \"pong\" }, response, \
+                     { add: { n: -1 } }, { jump: { to: again, if: 'n > 0' } }, { expect: \"bye!\" } ], \
+           server: [ { repeat: { times: 2, steps: [ { receive: 4B }, { send-text: \"pong\" } ] } }, { receive: 4B }, { send-text: \"poNgbye!\" }, wait-close ] } }");
+    assert_eq!((client.counts.in_order, server.counts.in_order), (3, 3), "{client:#?}");
+    // one answer of each session is another than was expected
+    assert_eq!((client.counts.responses, client.counts.unexpected), (9, 3));
+}
+
+#[test]
+fn a_jump_without_an_end_goes_on_until_the_run_ends_and_one_that_waits_for_nothing_is_given_up() {
+    let (client, _) = run(
+        "rate: 1/s, count: 1, timeout: 100s, program: { steps: { client: [ { label: a }, { think: 1s }, { jump: { to: a } } ], server: [ wait-close ] } }",
+    );
+    assert_eq!(client.counts.unfinished, 1, "{:#?}", client.counts);
+    let (client, _) = run(
+        "rate: 1/s, count: 1, timeout: 100s, program: { steps: { client: [ { label: a }, { add: { n: 1 } }, { jump: { to: a } } ], server: [ wait-close ] } }",
+    );
+    assert_eq!(client.counts.abandoned, 1, "{:#?}", client.counts);
+}

@@ -10,19 +10,23 @@ mod volume;
 use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::program::{Pace, Stream};
 use wirebeat_traffic::scenario::session::program::Direction;
-use wirebeat_traffic::scenario::session::{DataSize, Pool, ProgramSpec, SessionSpec};
+use wirebeat_traffic::scenario::session::{
+    DataSize, Pool, ProgramSpec, SessionSpec, in_sessions_per_second,
+};
 use wirebeat_traffic::scenario::{Departures, FlowRate};
-use wirebeat_units::{Nanos, human};
+use wirebeat_units::{Nanos, Rate, human};
 
 use crate::page::Page;
 use crate::{Checked, Shown, flow, words};
 use needs::needs;
-use volume::{data, mean, volumes};
+use volume::data;
+use wirebeat_traffic::compile::volume::{mean, volumes};
 
 /// Explains group number `number`.
 pub fn explain(page: &mut Page, checked: &Checked, number: usize, shown: Shown) {
     let Some((name, spec)) = checked.scenario.sessions.get_index(number) else { return };
     let Some(group) = checked.sessions.groups.get(number) else { return };
+    let spec = &*checked.scenario.with_share(name, spec);
     page.heading(&format!("sessions {name}"));
     page.fact("ends", &ends(spec));
     if spec.from.is_some() {
@@ -131,6 +135,18 @@ fn when(page: &mut Page, spec: &SessionSpec, group: &SessionGroup, streams: &[St
         false => format!("until {}", until.join(", or until ")),
     };
     page.fact("time", &format!("from {from} {end}"));
+    if let Some(after) = &spec.after {
+        page.more(&format!(
+            "these times count from when '{}' has {} established",
+            after.group,
+            human::counted(after.established.get(), "session")
+        ));
+    }
+    for (key, rate) in spec.limit.iter().flat_map(|limit| limit.rates()) {
+        let Some(rate) = rate else { continue };
+        let rate = in_sessions_per_second(&FlowRate::Fixed(rate)).unwrap_or(rate.to_string());
+        page.more(&format!("{key} is limited to {rate}, at even distances"));
+    }
     if let Some(hold) = &spec.hold {
         page.more(&format!("each stays open for {} at least", words::duration(hold)));
     }
@@ -142,6 +158,7 @@ fn starts(spec: &SessionSpec, pace: Option<&Pace>) -> String {
         burst => format!("{burst} sessions"),
     };
     let rate = match &spec.rate {
+        FlowRate::Fixed(rate @ Rate::Bits(..)) => format!("{rate}, both directions together; "),
         FlowRate::Fixed(_) => String::new(),
         // the units of frames are those of sessions here
         varying => format!("{}; ", words::rate(varying).replace("pps", "/s")),

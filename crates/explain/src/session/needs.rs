@@ -31,13 +31,14 @@ fn closes_first(spec: &SessionSpec) -> &'static str {
 
 /// How many may be open, and which ports and how much memory that takes.
 pub(super) fn needs(page: &mut Page, spec: &SessionSpec, group: &SessionGroup, rate: Option<f64>) {
-    let most = match (group.users, spec.limit) {
-        (Some(users), Some(limit)) => Some(u64::from(users.min(limit.open.get()))),
+    let limited = spec.limit.filter(|limit| limit.open.is_some());
+    let most = match (group.users, limited.and_then(|limit| limit.most_open())) {
+        (Some(users), Some(most)) => Some(u64::from(users.min(most))),
         (Some(users), None) => Some(users.into()),
-        (None, Some(limit)) => Some(limit.open.get().into()),
+        (None, Some(most)) => Some(most.into()),
         (None, None) => spec.count.map(|count| count.get()),
     };
-    let beyond = match spec.limit.map(|limit| limit.beyond) {
+    let beyond = match limited.map(|limit| limit.beyond) {
         Some(Beyond::Expire) => "; what is due beyond that is counted as expired",
         Some(Beyond::Queue) => "; what is due beyond that waits until another has ended",
         None => "",

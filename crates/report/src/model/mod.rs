@@ -338,6 +338,8 @@ pub enum FindingKind {
     SessionStartsLate,
     /// Sessions were still open when the run ended.
     SessionsUnfinished,
+    /// Sessions that wait for those of another group did not begin.
+    SessionsNotBegun,
     /// One-way delays are uncertain, or not known.
     ClockUncertain,
     /// The card did not stamp all frames that it was to.

@@ -111,7 +111,7 @@ pub(super) fn check(
             }
             listening.push((mine.0, mine.1, &group.name));
         }
-        let open = group.limit.map(|limit| u64::from(u32::from(limit.open)));
+        let open = group.limit.and_then(|limit| limit.most_open()).map(u64::from);
         let open = open.or(group.users.map(u64::from)).unwrap_or(0);
         let ends = u64::from(group.client.is_some()) + u64::from(group.server.is_some());
         wanted = wanted.saturating_add(open.saturating_mul(ends));

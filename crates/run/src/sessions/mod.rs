@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use wirebeat_converse::{End, Waiting};
+use wirebeat_converse::{End, Gates, Waiting};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_meter::session::SessionCounts;
@@ -31,7 +31,7 @@ use wirebeat_traffic::program::script::Sessions;
 use wirebeat_traffic::scenario::{LateChoice, Scenario, WaitChoice};
 use wirebeat_traffic::schedule::Shard;
 use wirebeat_traffic::values::session::StackChoice;
-use wirebeat_units::Nanos;
+use wirebeat_units::{Nanos, fault};
 
 use crate::control::socket::ControlSocket;
 use crate::control::{Changeable, Control, Controlled};
@@ -137,6 +137,7 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
                 time: scenario.run.time,
                 settle: scenario.run.settle,
                 changes: None,
+                gates: None,
             };
             workers.push(job);
         }
@@ -149,7 +150,19 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
         of: usize::from(simulation.is_some()),
         controlled: changing,
     })?;
+    if let Some(group) = sessions.groups.iter().find(|group| changing && group.after.is_some()) {
+        return Err(RunError::usage(
+            fault!(
+                "the times of '{}' count from when '{}' has its sessions, which 'wirebeat ctl' does not know before", group.name,
+                group.after.and_then(|after| sessions.groups.get(usize::from(after.group))).map_or("", |of| &of.name);
+                "leave 'after' or --control out"
+            )
+            .at(format!("sessions.{}.after", group.name)),
+        ));
+    }
     let changeable = changing.then(|| changeable(&mut workers, live));
+    let gates = Gates::new(workers.iter().map(|job| &job.sessions));
+    workers.iter_mut().for_each(|job| job.gates = Some(Arc::clone(&gates)));
     let workers = workers.into_iter().map(|job| Worker::open(job, share));
     let workers: Result<Vec<Worker>, RunError> =
         workers.chain(simulation.map(Worker::simulate)).collect();

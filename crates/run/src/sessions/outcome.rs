@@ -88,6 +88,9 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
                 ),
             ));
         }
+        if plan.after.is_some() && side == SessionEnd::Client && counts.due == 0 {
+            group.notes.push((FindingKind::SessionsNotBegun, never_began(&run, plan, &summaries)));
+        }
         groups.push(group);
     }
     let events: u64 = groups.iter().map(|group| group.summary.counts.opened).sum();
@@ -118,6 +121,29 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
         stacks: counted.into_iter().map(|(port, counted)| counted.report(port)).collect(),
     };
     assemble(run_facts, None, None)
+}
+
+/// Why a group that waits for another had no session.
+fn never_began(
+    run: &PreparedSessions,
+    plan: &SessionGroup,
+    summaries: &BTreeMap<(usize, SessionEnd), SessionSummary>,
+) -> String {
+    let Some(after) = plan.after else { return String::new() };
+    let group = usize::from(after.group);
+    let Some(of) = run.sessions.groups.get(group) else { return String::new() };
+    let end = if of.from.is_some() { SessionEnd::Client } else { SessionEnd::Server };
+    let established = summaries.get(&(group, end)).map_or(0, |of| of.counts.established);
+    if established >= after.established {
+        return format!(
+            "sessions '{}' had no time left: they were to begin when '{}' had {} established",
+            plan.name, of.name, after.established
+        );
+    }
+    format!(
+        "sessions '{}' did not begin: they wait until '{}' has {} established, and it had {established}",
+        plan.name, of.name, after.established
+    )
 }
 
 /// What the scenario planned to change in the starts of sessions before `ended`.
@@ -154,17 +180,22 @@ fn described(
     let offered = plan.starts.filter(|_| client).and_then(|flow| run.sessions.starts.offered(flow));
     let at = |moment: Nanos| moment.saturating_sub(begin);
     // a server works from its first session on
-    let from = if client { plan.start } else { at(summary.first_opened) };
+    let start = match plan.after {
+        Some(_) => at(summary.first_opened).min(ended),
+        None => plan.start,
+    };
+    let stop = plan.stop.saturating_sub(plan.start).saturating_add(start);
+    let from = if client { start } else { at(summary.first_opened) };
     let until = match summary.last_ended {
         Nanos::ZERO => ended,
         last => at(last).min(ended),
     };
     let until = until.max(from);
     let starting = offered.map(|(rate, _)| {
-        let by_time = plan.stop.min(ended).saturating_sub(plan.start);
+        let by_time = stop.min(ended).saturating_sub(start);
         // the last start has its gap as the others have
         let gap = Nanos::new((1e9 / rate.per_second()).round() as u64);
-        let by_count = at(summary.last_opened).saturating_sub(plan.start).saturating_add(gap);
+        let by_count = at(summary.last_opened).saturating_sub(start).saturating_add(gap);
         let done = summary.counts.due >= plan.count;
         if done { by_time.min(by_count) } else { by_time }
     });

@@ -156,7 +156,7 @@ fn limits(sessions: &Sessions) -> Limits {
         let a_second = rate.map(|(rate, _)| rate.per_second().ceil() as u64);
         let patience = group.timeout.get().div_ceil(1_000_000_000);
         let by_rate = a_second.map(|rate| rate.saturating_mul(patience).min(group.count));
-        let most = group.limit.map(|limit| u64::from(u32::from(limit.open)));
+        let most = group.limit.and_then(|limit| limit.most_open()).map(u64::from);
         let most = most.or(group.users.map(u64::from)).or(by_rate).unwrap_or(SESSIONS);
         open = open.saturating_add(most.min(SESSIONS_MAX).saturating_mul(ends));
         let in_a_minute = a_second.map_or(SESSIONS, |rate| rate.saturating_mul(61));

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use wirebeat_converse::{Converse, End, Waiting};
+use wirebeat_converse::{Converse, End, Gates, Waiting};
 use wirebeat_endpoint::cable::{Cable, Tap, Way};
 use wirebeat_endpoint::{OnCable, OwnStack, step};
 use wirebeat_engine::loopback::VirtualClock;
@@ -127,8 +127,10 @@ impl Simulation {
             let (drift, waiting) = (self.drift, Waiting::Sleep);
             Ok::<_, RunError>(Converse::new(&end.sessions, core, stack, BEGIN, drift, waiting))
         };
+        let gates = Gates::new(self.ends.iter().map(|end| &end.sessions));
         let [first, second] = self.ends;
-        let ends = [open(first, a)?, open(second, b)?];
+        let mut ends = [open(first, a)?, open(second, b)?];
+        ends.iter_mut().for_each(|end| end.share(Arc::clone(&gates)));
         Ok(Ready {
             ends,
             ports,
@@ -159,7 +161,8 @@ impl Ready {
                 break;
             }
             let open = self.ends.iter().any(|end| end.programs.has_open());
-            let done = self.ends.iter().all(|end| end.is_done(now));
+            // each is asked: one waits for what the other says
+            let done = self.ends.iter_mut().filter(|end| !end.is_done(now)).count() == 0;
             if done && !std::mem::replace(&mut left, done) {
                 // nobody of ours is left to serve
                 finish = finish.min(now.saturating_add(self.settle));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use wirebeat_converse::stack::{ProfileId, Stack};
-use wirebeat_converse::{Converse, End, Waiting};
+use wirebeat_converse::{Converse, End, Gates, Waiting};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::drive::Update;
 use wirebeat_engine_linux::affinity;
@@ -51,6 +51,8 @@ pub(super) struct Job {
     pub(super) time: Option<Nanos>,
     /// How long servers go on after the last client.
     pub(super) settle: Nanos,
+    /// What groups wait for.
+    pub(super) gates: Option<Arc<Gates>>,
     /// What changes the starts of its sessions, and its place among those who listen.
     pub(super) changes: Option<(Arc<Changeable>, usize)>,
 }
@@ -327,7 +329,8 @@ fn run(
         }
     };
     let Ok(begin) = begins.recv() else { return Finished::default() };
-    let converse = Converse::new(&job.sessions, job.core, stack, begin, job.drift, job.waiting);
+    let mut converse = Converse::new(&job.sessions, job.core, stack, begin, job.drift, job.waiting);
+    job.gates.take().into_iter().for_each(|gates| converse.share(gates));
     let mut turning = Turning {
         converse,
         shared,
@@ -404,7 +407,21 @@ pub(super) fn listeners(group: &SessionGroup) -> Vec<SocketAddr> {
 pub(super) fn ends(groups: &[SessionGroup], time: Option<Nanos>) -> Option<Nanos> {
     // sessions of ours that started before the stop, at whatever port, have their time to end
     let clients = groups.iter().filter(|group| group.from.is_some());
-    clients.map(|group| group.stop.saturating_add(group.timeout)).max().or(time)
+    clients.map(|group| ended(groups, group, groups.len())).max().or(time)
+}
+
+/// When the sessions of a group have had their time. What it waits for comes at the latest when the other group is over; `depth`: how
+/// many groups may still wait for one another.
+fn ended(groups: &[SessionGroup], group: &SessionGroup, depth: usize) -> Nanos {
+    let other = group.after.filter(|_| depth > 0);
+    let other = other.and_then(|after| groups.get(usize::from(after.group)));
+    let begins = other.map_or(Nanos::ZERO, |of| match of.from {
+        Some(_) => ended(groups, of, depth - 1),
+        // the sessions of somebody else come when they come
+        None => group.end,
+    });
+    let stop = begins.saturating_add(group.stop).min(group.end);
+    stop.saturating_add(group.timeout)
 }
 
 /// The loop of a thread, until it is done.
@@ -478,7 +495,7 @@ impl Turning<'_> {
     }
 
     /// Whether all sessions that were to start have started and ended, and none may start by a change.
-    fn is_done(&self, now: Nanos) -> bool {
+    fn is_done(&mut self, now: Nanos) -> bool {
         if !self.converse.is_done(now) {
             return false;
         }

@@ -94,8 +94,11 @@ impl Files {
     pub fn place_of(scenario: &Scenario, name: &str) -> KeyPath {
         let named = |(flow, spec): (&String, &FlowSpec)| place(KeyPath::flow(flow), spec, name);
         let of_sessions = |(group, spec): (&String, &SessionSpec)| {
-            let here = || KeyPath::root("sessions").key(group).key("departures");
-            (spec.departures.file() == Some(name)).then(here)
+            let here = |key| KeyPath::root("sessions").key(group).key(key);
+            if spec.program.files().contains(&name) {
+                return Some(here("program"));
+            }
+            (spec.departures.file() == Some(name)).then(|| here("departures"))
         };
         let found = scenario.flows.iter().find_map(named);
         let found = found.or_else(|| scenario.sessions.iter().find_map(of_sessions));
@@ -104,8 +107,9 @@ impl Files {
 
     /// The names of all files that `scenario` needs.
     pub fn named_in(scenario: &Scenario) -> BTreeSet<&str> {
-        let of_sessions = scenario.sessions.values().filter_map(|spec| spec.departures.file());
-        scenario.flows.values().flat_map(names).chain(of_sessions).collect()
+        let of_starts = scenario.sessions.values().filter_map(|spec| spec.departures.file());
+        let sent = scenario.sessions.values().flat_map(|spec| spec.program.files());
+        scenario.flows.values().flat_map(names).chain(of_starts).chain(sent).collect()
     }
 
     fn file(&self, name: &str) -> Result<&File, Fault> {

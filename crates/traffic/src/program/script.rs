@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use wirebeat_units::Nanos;
+use wirebeat_units::{Comparison, Nanos};
 
 use super::Program;
 use crate::distribution::Sampler;
@@ -23,6 +23,15 @@ pub struct Sessions {
     pub groups: Vec<SessionGroup>,
     /// When sessions start: a flow for each group of the open model, of the same name, whose frames stand for sessions.
     pub starts: Program,
+}
+
+/// What a group waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct After {
+    /// The number of another group.
+    pub group: u16,
+    /// How many of its sessions are to be established.
+    pub established: u64,
 }
 
 /// A group of sessions, compiled.
@@ -56,10 +65,14 @@ pub struct SessionGroup {
     pub think: Option<TimeLaw>,
     /// How long a session stays open at least.
     pub hold: Option<TimeLaw>,
+    /// What it waits for: its times count from then on, instead of from the start of the run.
+    pub after: Option<After>,
     /// When users begin, from the start of the run.
     pub start: Nanos,
     /// When no session starts any more, from the start of the run.
     pub stop: Nanos,
+    /// When the run is over, from its start, whatever the group waits for.
+    pub end: Nanos,
     /// No more sessions than this.
     pub count: u64,
     /// How many may be open.
@@ -90,16 +103,17 @@ impl PoolWalk {
 
     /// The address and the port of session number `n`: of an empty pool of addresses `None`, of one without ports 0.
     pub fn get(&self, n: u64) -> (Option<std::net::IpAddr>, u16) {
-        let addresses = self.pool.addresses.len();
+        let addresses = &self.pool.addresses;
         let ports = self.pool.ports.as_ref();
         let (address, port) = match &self.key {
             Some(key) => {
                 let mut draw = key.draw(n);
-                (draw.below(addresses.max(1)), draw.below(ports.map_or(1, |ports| ports.len())))
+                let address = addresses.at_random(|count| draw.below(count));
+                (address, draw.below(ports.map_or(1, |ports| ports.len())))
             }
-            None => (n % addresses.max(1), n / addresses.max(1)),
+            None => addresses.in_turn(n),
         };
-        (self.pool.addresses.get(address), ports.map_or(0, |ports| ports.get(port)))
+        (address, ports.map_or(0, |ports| ports.get(port)))
     }
 }
 
@@ -216,6 +230,33 @@ pub enum Op {
     Receive(u16),
     /// Waits until text number `n` has come.
     ReceiveText(u16),
+    /// Waits for as many bytes as text number `n` has, and counts those that are others.
+    Expect(u16),
+    /// Gives a variable a value.
+    Set {
+        /// Its number.
+        variable: u8,
+        /// The value.
+        value: i32,
+    },
+    /// Adds to a variable.
+    Add {
+        /// Its number.
+        variable: u8,
+        /// What is added, wrapping.
+        value: i32,
+    },
+    /// Goes on at another op where a variable compares so.
+    JumpIf {
+        /// Its number.
+        variable: u8,
+        /// How it is compared.
+        comparison: Comparison,
+        /// With what.
+        value: i32,
+        /// At which op.
+        to: u16,
+    },
     /// HTTP, the client's side: requests and responses until all are done.
     HttpClient(HttpClient),
     /// HTTP, the server's side: responds to each request until the peer closes, or this side has to.

@@ -44,7 +44,7 @@ full! {
 full! {
     SessionSpec:
     always { program stack rate departures burst start timeout }
-    given {
+    given { after
         from to clients servers users think hold stop count at limit tcp ttl dscp expect
     }
 }
@@ -59,13 +59,16 @@ full! {
 
 impl Serialize for Full<'_, Scenario> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Scenario { seed, ports, flows, sessions, run } = self.0;
+        let Scenario { seed, ports, flows, sessions, mix, run } = self.0;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("seed", seed)?;
         map.serialize_entry("ports", &Each(ports))?;
         map.serialize_entry("flows", &Each(flows))?;
         if !sessions.is_empty() {
             map.serialize_entry("sessions", &Each(sessions))?;
+        }
+        if let Some(mix) = mix {
+            map.serialize_entry("mix", mix)?;
         }
         map.serialize_entry("run", &Full(run))?;
         map.end()

@@ -85,6 +85,9 @@ pub struct Scenario {
     /// Groups of TCP sessions, by name.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sessions: IndexMap<String, SessionSpec>,
+    /// A rate that groups of sessions share.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub mix: Option<session::Mix>,
     /// How long to run, and how exactly.
     #[serde(default, skip_serializing_if = "is_default")]
     pub run: RunSpec,
@@ -109,10 +112,16 @@ impl Scenario {
 /// Without what is at its default, and without flows where there are sessions instead.
 impl Serialize for Scenario {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Scenario { seed, ports, flows, sessions, run } = self;
+        let Scenario { seed, ports, flows, sessions, mix, run } = self;
         let has_flows = !flows.is_empty() || sessions.is_empty();
-        let written =
-            [!is_default_seed(seed), true, has_flows, !sessions.is_empty(), !is_default(run)];
+        let written = [
+            !is_default_seed(seed),
+            true,
+            has_flows,
+            !sessions.is_empty(),
+            mix.is_some(),
+            !is_default(run),
+        ];
         let count = written.into_iter().filter(|written| *written).count();
         let mut map = serializer.serialize_struct("Scenario", count)?;
         if !is_default_seed(seed) {
@@ -124,6 +133,9 @@ impl Serialize for Scenario {
         }
         if !sessions.is_empty() {
             map.serialize_field("sessions", sessions)?;
+        }
+        if let Some(mix) = mix {
+            map.serialize_field("mix", mix)?;
         }
         if !is_default(run) {
             map.serialize_field("run", run)?;
@@ -139,6 +151,7 @@ impl Default for Scenario {
             ports: IndexMap::new(),
             flows: IndexMap::new(),
             sessions: IndexMap::new(),
+            mix: None,
             run: RunSpec::default(),
         }
     }

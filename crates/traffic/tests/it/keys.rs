@@ -25,6 +25,12 @@ const VALUES: &[(&str, &[&str])] = &[
     ("sessions.g.stop", &["5s"]),
     ("sessions.g.expect", &[r#"["established >= 1000", "response.p99.actual < 5ms"]"#]),
     ("sessions.g.tcp.mss", &["1000"]),
+    ("sessions.g.limit.opening", &["1000/s", "1/3s"]),
+    ("sessions.g.limit.closing", &["1000/s"]),
+    ("sessions.g.limit.sending", &["1000/s"]),
+    ("sessions.g.after.group", &["h"]),
+    ("mix.rate", &["1Gbps", "1Gbps@line", "1000/s"]),
+    (".jump.if", &["n < 3"]),
     ("ports.a.cable.loss", &["0.01", "1"]),
     ("ports.a.hosts.vlan", &["7"]),
     ("ports.a.hosts.gateways", &[r#"["10.0.0.254", "2001:db8::fe"]"#]),
@@ -35,6 +41,7 @@ const VALUES: &[(&str, &[&str])] = &[
         ".steps.server",
         &[
             r#"["request", { "send": "9B" }, "response", { "start": "all" }, { "stop": "all" }, "reset"]"#,
+            r#"[{ "set": { "n": 3 } }, { "label": "again" }, { "jump": { "to": "again", "if": "n < 3" } }, { "jump": { "to": "again" } }]"#,
         ],
     ),
     (".repeat.steps", &[r#"[{ "send": "5B" }, { "receive": "5B" }]"#]),
@@ -116,6 +123,9 @@ const NAMES: &[(&str, &str)] = &[
     (".rewrite.ports", "80"),
     (".rewrite.vlan", "5"),
     (".http.headers", "Accept"),
+    ("mix.shares", "g"),
+    (".set", "n"),
+    (".add", "n"),
     (".http.response-headers", "Server"),
 ];
 
@@ -141,6 +151,16 @@ const NEEDS: &[(&str, &str)] = &[
         "sessions.g.stack=own",
         r#"{ "sessions": { "g": { "clients": { "addresses": "10.0.0.7" }, "servers": { "addresses": "10.0.0.8" } } } }"#,
     ),
+    ("sessions.g.limit.beyond", r#"{ "sessions": { "g": { "limit": { "open": 5 } } } }"#),
+    (
+        "sessions.g.after",
+        r#"{ "sessions": { "h": { "from": "a", "program": "http", "rate": "1/s", "servers": { "addresses": "10.0.0.8", "ports": 80 } } } }"#,
+    ),
+    (
+        "mix",
+        r#"{ "sessions": { "g": { "from": "a", "program": "http", "servers": { "addresses": "10.0.0.8", "ports": 80 } } } }"#,
+    ),
+    ("mix.rate", r#"{ "mix": { "shares": { "g": 1 } } }"#),
     ("sessions.g.users", r#"{ "sessions": { "g": { "rate": null } } }"#),
     ("sessions.g.think", r#"{ "sessions": { "g": { "rate": null, "users": 3 } } }"#),
     (
@@ -184,6 +204,16 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("sessions.g.tcp.send-buffer", r#"{"send-buffer":"100B"}"#, "1kB to 1GiB"),
     ("sessions.g.tcp.receive-buffer", r#"{"receive-buffer":"100B"}"#, "1kB to 1GiB"),
     ("sessions.g.program.steps.client", r#"{"steps":{"client":["response"]}}"#, "no 'request'"),
+    (
+        "sessions.g.program.steps.client.jump.to",
+        r#"{"steps":{"client":[{"jump":{"to":"name"}}]}}"#,
+        "no label",
+    ),
+    (
+        "sessions.g.program.steps.client.jump.if",
+        r#"{"steps":{"client":[{"jump":{"if":"n < 3","to":"name"}}]}}"#,
+        "no label",
+    ),
     (
         "sessions.g.program.steps.client.stop",
         r#"{"steps":{"client":[{"stop":"name"}]}}"#,
@@ -412,6 +442,7 @@ fn all() -> Vec<Made> {
             "flows" => of("flows.x", "FlowSpec"),
             "sessions" => of("sessions.g", "SessionSpec"),
             "run" => of("run", "RunSpec"),
+            "mix" => of("mix", "Mix"),
             "seed" => walk.of(node, "seed", &[]),
             // those of files have a test of their own
             "include" | "variables" => Vec::new(),

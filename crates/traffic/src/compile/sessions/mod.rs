@@ -4,7 +4,9 @@
 //! every law that there is for frames is there for sessions. What both ends do is `script.rs`; `http.rs` has the bytes of HTTP.
 
 mod http;
+mod rates;
 mod script;
+pub mod volume;
 
 use std::sync::Arc;
 
@@ -13,7 +15,7 @@ use wirebeat_units::{Bytes, Nanos};
 use super::{CompileError, Files, Link, Links, Live, departures};
 use crate::distribution::draw::{Key, Purpose};
 use crate::program::Program;
-use crate::program::script::{PATTERN_LEN, PoolWalk, SessionGroup, Sessions};
+use crate::program::script::{After, PATTERN_LEN, PoolWalk, SessionGroup, Sessions};
 use crate::scenario::session::{AddressPool, Pool, SessionSpec};
 use crate::scenario::{FlowSpec, Invalid, KeyPath, PortSpec, Scenario, StaggerChoice};
 use script::ScriptMaker;
@@ -40,19 +42,24 @@ pub fn compile_live_sessions(
     starts.run.time = scenario.run.time;
     starts.run.stagger = StaggerChoice::Off;
     for (number, (name, spec)) in (0..).zip(&scenario.sessions) {
-        let flow = spec.is_open_model().then(|| {
-            starts.flows.insert(name.clone(), stand_in(name, spec));
-            starts.flows.len() as u32 - 1
-        });
-        let maker = ScriptMaker::new(scenario.seed, number, spec, &pattern);
-        groups.push(maker.group(scenario, name, flow)?);
+        let spec = &*scenario.with_share(name, spec);
+        let maker = ScriptMaker::new(scenario.seed, number, spec, (&pattern, files));
+        let mut group = maker.group(scenario, name)?;
+        if spec.is_open_model() {
+            let flow = rates::in_sessions(spec, &group);
+            let flow =
+                flow.map_err(|why| KeyPath::root("sessions").key(name).key("rate").invalid(why));
+            group.starts = Some(starts.flows.len() as u32);
+            starts.flows.insert(name.clone(), stand_in(name, flow?));
+        }
+        groups.push(group);
     }
     let (starts, live) = compile_starts(starts, files)?;
     Ok((Sessions { groups, starts }, live))
 }
 
 /// The flow whose frames stand for the sessions of a group.
-fn stand_in(name: &str, spec: &SessionSpec) -> FlowSpec {
+fn stand_in(name: &str, flow: FlowSpec) -> FlowSpec {
     use crate::scenario::header::{Header, ipv4::Ipv4, udp::Udp};
     let address = |last: u8| Some(std::net::Ipv4Addr::new(192, 0, 2, last).into());
     let ip = Ipv4 { source: address(1), destination: address(2), ..Ipv4::default() };
@@ -60,7 +67,7 @@ fn stand_in(name: &str, spec: &SessionSpec) -> FlowSpec {
         // each has a port of its own: groups do not wait for each other
         from: name.to_owned(),
         packet: vec![Header::Ipv4(ip), Header::Udp(Udp::default())].into(),
-        ..spec.starts()
+        ..flow
     }
 }
 
@@ -119,12 +126,7 @@ fn clients(scenario: &Scenario, spec: &SessionSpec) -> Pool {
 }
 
 impl ScriptMaker<'_> {
-    fn group(
-        mut self,
-        scenario: &Scenario,
-        name: &str,
-        starts: Option<u32>,
-    ) -> Result<SessionGroup, CompileError> {
+    fn group(mut self, scenario: &Scenario, name: &str) -> Result<SessionGroup, CompileError> {
         let spec = self.spec;
         let at = |key: &str| KeyPath::root("sessions").key(name).key(key);
         let time = |maker: &mut Self, key: &str, time: &Option<_>| {
@@ -154,11 +156,17 @@ impl ScriptMaker<'_> {
             stack: spec.stack,
             clients: PoolWalk::new(&clients(scenario, spec), client_key),
             servers: PoolWalk::new(&servers(scenario, spec), server_key),
-            starts,
+            starts: None,
             users: spec.users.map(Into::into),
             think,
             hold,
+            after: spec.after.as_ref().and_then(|after| {
+                // that it is there was checked
+                let group = scenario.sessions.get_index_of(&after.group)?;
+                Some(After { group: group as u16, established: after.established.get() })
+            }),
             start: spec.start,
+            end: scenario.run.time.unwrap_or(Nanos::MAX),
             stop: match spec.from {
                 Some(_) => stop(scenario, spec),
                 None => spec.stop.or(scenario.run.time).unwrap_or(Nanos::MAX),

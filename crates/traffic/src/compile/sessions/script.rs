@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use wirebeat_units::Fault;
+use wirebeat_units::{Fault, fault};
 
 use super::http::{self, Persistence};
 use super::whole;
+use crate::compile::Files;
 use crate::distribution::draw::{Key, Purpose};
 use crate::program::script::{
     Body, HttpClient, HttpResponses, HttpServer, LengthLaw, Message, Op, REGISTERS, Receive,
@@ -14,9 +15,12 @@ use crate::program::script::{
 use crate::scenario::Scenario;
 use crate::scenario::departures::Duration;
 use crate::scenario::session::program::{
-    Bulk, Direction, Echo, Exchange, Http, HttpBody, Method, Step,
+    Bulk, Direction, Echo, Exchange, Http, HttpBody, Jump, Method, Step,
 };
 use crate::scenario::session::{DataSize, ProgramSpec, SessionSpec};
+
+/// The longest file that a step sends, in bytes: it is in memory once for each group.
+const FILE_MAX: usize = 64 << 20;
 
 /// Makes the scripts of a group.
 pub(super) struct ScriptMaker<'a> {
@@ -26,6 +30,11 @@ pub(super) struct ScriptMaker<'a> {
     pattern: &'a Arc<[u8]>,
     /// How many laws were made.
     laws: u16,
+    /// What the files hold that the scenario names.
+    files: &'a Files,
+    /// Of the end that is made: its variables, and where its labels are.
+    variables: Vec<String>,
+    labels: Vec<(String, u16)>,
 }
 
 impl<'a> ScriptMaker<'a> {
@@ -33,9 +42,10 @@ impl<'a> ScriptMaker<'a> {
         seed: u64,
         group: u32,
         spec: &'a SessionSpec,
-        pattern: &'a Arc<[u8]>,
+        (pattern, files): (&'a Arc<[u8]>, &'a Files),
     ) -> ScriptMaker<'a> {
-        ScriptMaker { spec, seed, group, pattern, laws: 0 }
+        let (variables, labels) = (Vec::new(), Vec::new());
+        ScriptMaker { spec, seed, group, pattern, laws: 0, files, variables, labels }
     }
 
     /// Another random source of the group.
@@ -97,7 +107,7 @@ impl<'a> ScriptMaker<'a> {
                 }
             }
             ProgramSpec::Echo(echo) => self.echo(echo, &mut script)?,
-            ProgramSpec::Steps(steps) => self.steps(&steps.client, &mut script, 0)?,
+            ProgramSpec::Steps(steps) => self.written_out(&steps.client, &mut script)?,
         }
         Ok(script)
     }
@@ -114,7 +124,7 @@ impl<'a> ScriptMaker<'a> {
                 self.bulk(bulk, bulk.direction != Direction::Forward, &mut script);
             }
             ProgramSpec::Echo(_) => script.ops.push(Op::Echo),
-            ProgramSpec::Steps(steps) => self.steps(&steps.server, &mut script, 0)?,
+            ProgramSpec::Steps(steps) => self.written_out(&steps.server, &mut script)?,
         }
         Ok(script)
     }
@@ -244,6 +254,35 @@ impl<'a> ScriptMaker<'a> {
         Ok(())
     }
 
+    /// All steps of an end; jumps go to labels before and behind them.
+    fn written_out(&mut self, steps: &[Step], script: &mut Script) -> Result<(), Fault> {
+        (self.variables, self.labels) = (Vec::new(), Vec::new());
+        self.steps(steps, script, 0)?;
+        // what is jumped to was checked; until now the number of the label stands in its place
+        let labels = std::mem::take(&mut self.labels);
+        let jumps = steps.iter().filter_map(|step| match step {
+            Step::Jump(jump) => labels.iter().find(|(name, _)| *name == jump.to),
+            _ => None,
+        });
+        let at = script.ops.iter_mut().filter_map(|op| match op {
+            Op::Jump(to) | Op::JumpIf { to, .. } => Some(to),
+            _ => None,
+        });
+        for (to, (_, label)) in at.zip(jumps) {
+            *to = *label;
+        }
+        Ok(())
+    }
+
+    /// The number of a variable; that there are not too many was checked.
+    fn variable(&mut self, name: &str) -> u8 {
+        let at = self.variables.iter().position(|known| known == name);
+        at.unwrap_or_else(|| {
+            self.variables.push(name.to_owned());
+            self.variables.len() - 1
+        }) as u8
+    }
+
     fn steps(&mut self, steps: &[Step], script: &mut Script, depth: u8) -> Result<(), Fault> {
         for step in steps {
             let op = match step {
@@ -252,6 +291,42 @@ impl<'a> ScriptMaker<'a> {
                     Op::Send(add(script, generated(law)))
                 }
                 Step::SendText(text) => Op::Send(add(script, http::constant(text))),
+                Step::SendFile(name) => {
+                    let bytes = self.files.bytes(name)?;
+                    if bytes.len() > FILE_MAX {
+                        return Err(fault!(
+                            "the file '{name}' has {} bytes, and {FILE_MAX} is the most that a session sends of one", bytes.len();
+                            "split it, or send generated data"
+                        ));
+                    }
+                    let head = Arc::from(bytes);
+                    Op::Send(add(script, Message { head, length_at: None, body: Body::None }))
+                }
+                Step::Expect(text) => {
+                    script.texts.push(Arc::from(text.as_bytes()));
+                    Op::Expect(index(script.texts.len()))
+                }
+                Step::Set(numbers) | Step::Add(numbers) => {
+                    for (name, &value) in &numbers.0 {
+                        let variable = self.variable(name);
+                        script.ops.push(match step {
+                            Step::Set(_) => Op::Set { variable, value },
+                            _ => Op::Add { variable, value },
+                        });
+                    }
+                    continue;
+                }
+                Step::Label(name) => {
+                    self.labels.push((name.clone(), index(script.ops.len() + 1)));
+                    continue;
+                }
+                Step::Jump(Jump { condition: None, .. }) => Op::Jump(0),
+                Step::Jump(Jump { condition: Some(condition), .. }) => Op::JumpIf {
+                    variable: self.variable(&condition.variable),
+                    comparison: condition.comparison,
+                    value: condition.value,
+                    to: 0,
+                },
                 Step::Receive(size) => Op::Receive(add_receive(script, receive(size))),
                 Step::ReceiveUntil(text) => {
                     script.texts.push(Arc::from(text.as_bytes()));

@@ -115,8 +115,8 @@ fn mistakes_are_named_with_their_key() {
         ("{ from: a, program: htp }", "did you mean 'http'"),
         ("{ from: a, to: b, program: http, servers: { ports: 80 } }", "nothing says how many"),
         (
-            "{ from: a, to: b, program: http, servers: { ports: 80 }, rate: 1Gbps }",
-            "does not count sessions",
+            "{ from: a, to: b, program: http, servers: { ports: 80 }, rate: 10% }",
+            "does not say how many sessions",
         ),
         (
             "{ from: a, to: b, program: http, servers: { ports: 80 }, rate: 1/s, users: 3 }",
@@ -171,7 +171,107 @@ fn mistakes_are_named_with_their_key() {
             "sessions.x.program",
         ),
     ] {
-        let said = compiled(&format!("  x: {group}")).unwrap_err();
+        let said = compiled(&format!("  x: {group}")).map(|_| ()).unwrap_err();
         assert!(said.contains(says), "{group}: {said}");
+    }
+}
+
+#[test]
+fn a_bit_rate_is_as_many_sessions_as_have_so_many_bits() {
+    let exchange = "program: { request-response: { request: 1000B, response: 9000B } }, servers: { ports: 80 }";
+    let rate = |rate: &str| {
+        let text = format!("  x: {{ from: a, to: b, {exchange}, rate: {rate}, stop: 1s }}");
+        let sessions = compiled(&text).unwrap();
+        sessions.starts.offered(0).unwrap().0.per_second()
+    };
+    // 10,000 bytes of data; 7 segments with data and 7 of control, at least, and acknowledgments
+    assert!((rate("8Mbps@payload") - 100.0).abs() < 0.01, "{}", rate("8Mbps@payload"));
+    let (frame, line) = (rate("8Mbps"), rate("8Mbps@line"));
+    assert!(line < frame && frame < 100.0 && line > 80.0, "{frame} {line}");
+    let unknown =
+        "  x: { from: a, program: http, servers: { addresses: 10.0.3.1, ports: 80 }, rate: 8Mbps }";
+    let said = compiled(unknown).unwrap_err();
+    assert!(said.contains("sessions.x.rate") && said.contains("not known before"), "{said}");
+    let known = unknown.replace("program: http", "program: { http: { expect-size: 1kB } }");
+    compiled(&known).unwrap();
+    assert!(compiled(&unknown.replace("8Mbps", "10%")).unwrap_err().contains("does not say"));
+}
+
+#[test]
+fn a_mix_shares_bits_or_starts_out() {
+    let groups = "  one: { from: a, to: b, program: { request-response: { request: 1000B, response: 9000B } }, servers: { ports: 80 } }\n  \
+                  two: { from: a, to: b, program: { request-response: { request: 100B, response: 900B } }, servers: { ports: 81 } }";
+    let rates = |mix: &str| {
+        let sessions = compiled(&format!("{groups}\nmix: {mix}\nrun: {{ time: 1s }}")).unwrap();
+        [0, 1].map(|flow| sessions.starts.offered(flow).unwrap().0.per_second())
+    };
+    let [one, two] = rates("{ rate: 10Mbps@payload, shares: { one: 80, two: 20 } }");
+    assert!((one - 100.0).abs() < 0.01 && (two - 250.0).abs() < 0.01, "{one} {two}");
+    let [one, two] = rates("{ rate: 100/s, shares: { one: 1, two: 2 } }");
+    assert!((one - 100.0 / 3.0).abs() < 1e-6 && (two - 200.0 / 3.0).abs() < 1e-6, "{one} {two}");
+    for (mix, says) in [
+        ("{ rate: 100/s, shares: { three: 1 } }", "no group"),
+        ("{ rate: unlimited, shares: { one: 1 } }", "share"),
+        ("{ rate: 100/s, shares: {} }", "no group has a share"),
+    ] {
+        let said = compiled(&format!("{groups}\nmix: {mix}")).unwrap_err();
+        assert!(said.contains(says), "{mix}: {said}");
+    }
+}
+
+#[test]
+fn groups_that_wait_for_each_other_are_refused() {
+    let group = |name: &str, after: &str| {
+        format!(
+            "  {name}: {{ from: a, to: b, program: http, servers: {{ ports: 80 }}, count: 3, after: {after} }}\n"
+        )
+    };
+    let both = group("one", "{ group: two }") + &group("two", "{ group: one }");
+    for (text, says) in [
+        (both.as_str(), "wait for each other"),
+        (&group("one", "{ group: one }"), "wait for each other"),
+        (&group("one", "{ group: none }"), "no group"),
+        (
+            &(group("one", "{ group: two, established: 4 }")
+                + "  two: { from: a, to: b, program: http, servers: { ports: 81 }, count: 3 }"),
+            "fewer than 4",
+        ),
+    ] {
+        let said = compiled(text).unwrap_err();
+        assert!(said.contains(says), "{says}: {said}");
+    }
+}
+
+#[test]
+fn files_are_sent_and_jumps_are_checked() {
+    let text = "ports: { a: {} }\nsessions: { x: { from: a, count: 1, servers: { addresses: 10.0.2.9, ports: 80 }, \
+                program: { steps: { client: [ { label: top }, { send-file: hello.txt }, { add: { n: 1 } }, \
+                { jump: { to: top, if: 'n < 3' } }, { jump: { to: end } }, { send-text: no }, { label: end } ] } } } }";
+    let scenario = Scenario::from_yaml(text, "").unwrap();
+    assert!(Files::named_in(&scenario).contains("hello.txt"));
+    let missing = compile_sessions(&scenario, &Files::default()).unwrap_err().to_string();
+    assert!(missing.contains("hello.txt"), "{missing}");
+    let mut files = Files::default();
+    files.insert("hello.txt".to_owned(), b"hello".to_vec());
+    let sessions = compile_sessions(&scenario, &files).unwrap();
+    let script = sessions.groups[0].client.as_ref().unwrap();
+    assert_eq!(&*script.messages[0].head, b"hello");
+    assert!(
+        matches!(script.ops[2], Op::JumpIf { variable: 0, value: 3, to: 0, .. }),
+        "{:?}",
+        script.ops
+    );
+    assert_eq!(script.ops[3], Op::Jump(script.ops.len() as u16));
+    for (steps, says) in [
+        ("{ jump: { to: nowhere } }", "no label"),
+        ("{ label: a }, { label: a }", "twice"),
+        ("{ repeat: { times: 2, steps: [ { label: a } ] } }", "within 'repeat'"),
+        ("{ set: { a: 1, b: 1, c: 1, d: 1, e: 1 } }", "4 variables"),
+        ("{ label: a }, { jump: { to: a, if: 'n ~ 3' } }", "comparison"),
+        ("{ set: {} }", "no variable"),
+    ] {
+        let text = text.replace("{ label: top }", &format!("{{ label: top }}, {steps}"));
+        let said = Scenario::from_yaml(&text, "").unwrap_err().to_string();
+        assert!(said.contains(says), "{steps}: {said}");
     }
 }

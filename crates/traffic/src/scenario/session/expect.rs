@@ -232,14 +232,7 @@ impl From<Expectation> for String {
 
 impl fmt::Display for Expectation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = match self.comparison {
-            Comparison::Equal => "==",
-            Comparison::Unequal => "!=",
-            Comparison::Less => "<",
-            Comparison::AtMost => "<=",
-            Comparison::Greater => ">",
-            Comparison::AtLeast => ">=",
-        };
+        let sign = self.comparison;
         match &self.measured {
             Measured::Counter(name) => write!(f, "{name} {sign} {}", self.value),
             Measured::Status(statuses) => write!(f, "status.{statuses} {sign} {}", self.value),

@@ -5,6 +5,7 @@
 //! many at a time and what is asked of TCP is `values/session/`. When sessions start is said in the words of flows.
 
 pub mod expect;
+pub mod mix;
 pub mod program;
 pub mod size;
 
@@ -23,10 +24,12 @@ use super::rate::FlowRate;
 use super::schema::TimeText;
 use super::{FlowSpec, Invalid, KeyPath, RunSpec, Scenario};
 use crate::text::hint::with_hint;
+use crate::values::session::whole_per_second;
 pub use crate::values::session::{
     AddressPool, AddressRange, Beyond, Limit, Pool, PoolOrder, PortPool, StackChoice, TcpSpec,
 };
 pub use expect::{Expectation, Measured};
+pub use mix::Mix;
 pub use program::ProgramSpec;
 pub use size::DataSize;
 
@@ -56,7 +59,8 @@ pub struct SessionSpec {
     /// The addresses and ports that sessions go to.
     #[serde(default, skip_serializing_if = "is_default")]
     pub servers: Pool,
-    /// How many sessions start in a second (open model), for example 1000/s. Default: as `departures` say.
+    /// How many sessions start in a second (open model), for example 1000/s; or as many as have a bit rate together, both directions,
+    /// for example 100Mbps. Default: as `departures` say.
     #[serde(default, skip_serializing_if = "is_default", serialize_with = "per_second")]
     pub rate: FlowRate,
     /// How the times between starts vary. Default: constant.
@@ -80,6 +84,9 @@ pub struct SessionSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(with = "TimeText")]
     pub start: Nanos,
+    /// Another group that this one waits for: its times count from when so many sessions of that one are established.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub after: Option<After>,
     /// No session starts at or after this, from the start of the run.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(with = "Option<TimeText>")]
@@ -113,6 +120,17 @@ pub struct SessionSpec {
     pub expect: Vec<Expectation>,
 }
 
+/// What a group waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct After {
+    /// The name of another group.
+    pub group: String,
+    /// How many of its sessions are to be established, counted from its beginning. Default: 1.
+    #[serde(default = "first", skip_serializing_if = "is_first")]
+    pub established: NonZeroU64,
+}
+
 impl SessionSpec {
     /// How long a session waits for its peer where nothing is written: longer than a lost SYN and its repetition take
     /// (RFC 6298 §2: 1 s, then 2 s and 4 s).
@@ -134,6 +152,7 @@ impl SessionSpec {
             think: None,
             hold: None,
             start: Nanos::ZERO,
+            after: None,
             stop: None,
             count: None,
             at: IndexMap::new(),
@@ -176,7 +195,9 @@ impl Scenario {
             );
             return Err(KeyPath::root("sessions").invalid(why));
         }
-        self.sessions.iter().try_for_each(|(name, spec)| check(self, name, spec))
+        self.check_mix()?;
+        let mut groups = self.sessions.iter();
+        groups.try_for_each(|(name, spec)| check(self, name, &self.with_share(name, spec)))
     }
 }
 
@@ -245,7 +266,11 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
     }
     spec.program.check().map_err(|(key, why)| at("program").key(&key).invalid(why))?;
     spec.tcp.check().map_err(|(key, why)| at("tcp").key(key).invalid(why))?;
+    if let Some(limit) = &spec.limit {
+        limit.check().map_err(|(key, why)| at("limit").key(key).invalid(why))?;
+    }
     check_starts(name, spec, &scenario.run)?;
+    check_after(scenario, name, spec)?;
     if spec.timeout == Nanos::ZERO {
         return Err(at("timeout").invalid("a session waits some time for its peer"));
     }
@@ -301,6 +326,33 @@ fn check_own(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), 
     }
 }
 
+/// That what a group waits for can come.
+fn check_after(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Invalid> {
+    let Some(after) = &spec.after else { return Ok(()) };
+    let at = |key: &str| KeyPath::root("sessions").key(name).key("after").key(key);
+    let Some(of) = scenario.sessions.get(&after.group) else {
+        let groups = scenario.sessions.keys().map(String::as_str);
+        return Err(at("group").invalid(with_hint("there is no group", &after.group, groups)));
+    };
+    if of.from.is_some()
+        && let Some(count) = of.count.filter(|count| *count < after.established)
+    {
+        return Err(at("established").invalid(fault!(
+            "'{}' has {count} sessions, fewer than {}", after.group, after.established;
+            "wait for fewer"
+        )));
+    }
+    // from one to the next, until one waits for nobody
+    let mut next = Some(after);
+    for _ in 0..=scenario.sessions.len() {
+        let Some(waits) = next else { return Ok(()) };
+        next = scenario.sessions.get(&waits.group).and_then(|of| of.after.as_ref());
+    }
+    Err(at("group").invalid(fault!(
+        "the groups wait for each other, and none begins"; "leave 'after' of one of them out"
+    )))
+}
+
 /// Whether the port that accepts says where it is.
 fn has_address(scenario: &Scenario, spec: &SessionSpec) -> bool {
     let port = spec.to.as_ref().and_then(|to| scenario.ports.get(to));
@@ -321,6 +373,7 @@ fn check_starts(name: &str, spec: &SessionSpec, run: &RunSpec) -> Result<(), Inv
             ("hold", spec.hold.is_some()),
             ("count", spec.count.is_some()),
             ("at", !spec.at.is_empty()),
+            ("after", spec.after.is_some()),
         ];
         return match written.into_iter().find(|(_, is_written)| *is_written) {
             Some((key, _)) => Err(at(key).invalid(fault!(
@@ -354,7 +407,7 @@ fn check_starts(name: &str, spec: &SessionSpec, run: &RunSpec) -> Result<(), Inv
         return Err(at("think").invalid(fault!("only users think"; "add 'users', or leave it out")));
     }
     spec.rate.check().map_err(|why| at("rate").invalid(why))?;
-    check_counted(&spec.rate).map_err(|why| at("rate").invalid(why))?;
+    check_rate(&spec.rate).map_err(|why| at("rate").invalid(why))?;
     spec.departures.check().map_err(|why| at("departures").invalid(why))?;
     let ends = spec.count.is_some();
     if spec.starts().is_unlimited() && !ends {
@@ -368,7 +421,7 @@ fn check_starts(name: &str, spec: &SessionSpec, run: &RunSpec) -> Result<(), Inv
     for (time, change) in &spec.at {
         let Change::To(settings) = change else { continue };
         let key = at("at").key(&time.to_string());
-        check_settings(settings).map_err(|why| match &settings.rate {
+        check_planned(settings).map_err(|why| match &settings.rate {
             Some(_) if !has_frames(settings) => key.key("rate").invalid(why),
             _ => key.invalid(why),
         })?;
@@ -387,6 +440,14 @@ pub fn check_settings(settings: &Settings) -> Result<(), Fault> {
     settings.rate.iter().try_for_each(check_counted)
 }
 
+/// The same of settings that are planned: rates may be bit rates too.
+fn check_planned(settings: &Settings) -> Result<(), Fault> {
+    match &settings.rate {
+        Some(rate) if !has_frames(settings) => check_rate(rate),
+        _ => check_settings(settings),
+    }
+}
+
 /// Whether they say something of frames.
 fn has_frames(settings: &Settings) -> bool {
     let Settings { size, packet, sub_flows, rate: _, departures: _ } = settings;
@@ -399,31 +460,38 @@ fn in_sessions(problem: Invalid, name: &str) -> Invalid {
     Invalid { at, why: problem.why }
 }
 
-/// Sessions are counted: their rate is a number a second.
+/// A rate that changes while it holds counts sessions: it is a number a second.
 fn check_counted(rate: &FlowRate) -> Result<(), Fault> {
-    let counted = |rate: &Rate| match rate {
+    each(rate, |rate| match rate {
         Rate::Frames(_) | Rate::Unlimited => Ok(()),
         _ => Err(fault!("'{rate}' does not count sessions"; "write for example 1000/s")),
-    };
+    })
+}
+
+/// A rate of sessions is a number a second, or a bit rate.
+fn check_rate(rate: &FlowRate) -> Result<(), Fault> {
+    each(rate, |rate| match rate {
+        Rate::LinkShare(_) => Err(fault!(
+            "'{rate}' does not say how many sessions start"; "write for example 1000/s or 100Mbps"
+        )),
+        _ => Ok(()),
+    })
+}
+
+/// Looks at each rate that it has.
+fn each(rate: &FlowRate, look: impl Fn(&Rate) -> Result<(), Fault>) -> Result<(), Fault> {
     match rate {
-        FlowRate::Fixed(rate) => counted(rate),
-        FlowRate::Steps(steps) => steps.rates.values().try_for_each(counted),
-        FlowRate::Ramp(ramp) => [&ramp.from, &ramp.to].into_iter().try_for_each(counted),
-        FlowRate::Sine(sine) => [&sine.mean, &sine.amplitude].into_iter().try_for_each(counted),
+        FlowRate::Fixed(rate) => look(rate),
+        FlowRate::Steps(steps) => steps.rates.values().try_for_each(look),
+        FlowRate::Ramp(ramp) => [&ramp.from, &ramp.to].into_iter().try_for_each(look),
+        FlowRate::Sine(sine) => [&sine.mean, &sine.amplitude].into_iter().try_for_each(look),
     }
 }
 
 /// A rate of sessions as people write it, 1000/s rather than 1kpps, where it is a whole number a second.
 pub fn in_sessions_per_second(rate: &FlowRate) -> Option<String> {
-    let whole = match rate {
-        FlowRate::Fixed(Rate::Frames(rate)) => {
-            let second = Nanos::from_secs(1).get();
-            let times = second.is_multiple_of(rate.per.get()).then(|| second / rate.per.get());
-            times.and_then(|times| rate.frames.checked_mul(times))
-        }
-        _ => None,
-    };
-    whole.map(|whole| format!("{whole}/s"))
+    let FlowRate::Fixed(rate) = rate else { return None };
+    whole_per_second(rate).map(|whole| format!("{whole}/s"))
 }
 
 fn per_second<S: serde::Serializer>(rate: &FlowRate, serializer: S) -> Result<S::Ok, S::Error> {
@@ -431,6 +499,14 @@ fn per_second<S: serde::Serializer>(rate: &FlowRate, serializer: S) -> Result<S:
         Some(text) => serializer.collect_str(&text),
         None => rate.serialize(serializer),
     }
+}
+
+fn first() -> NonZeroU64 {
+    NonZeroU64::MIN
+}
+
+fn is_first(count: &NonZeroU64) -> bool {
+    *count == first()
 }
 
 fn one() -> NonZeroU32 {

@@ -19,6 +19,7 @@ use wirebeat_units::{Fault, fault};
 use super::filled::Filled;
 use super::{MAX_BYTES, Variables, options, syntax, variables};
 use crate::scenario::run::RunPart;
+use crate::scenario::session::Mix;
 use crate::scenario::{
     FlowSpec, Invalid, KeyPath, Place, PortSpec, Scenario, SessionSpec, SpecError, place,
 };
@@ -114,6 +115,7 @@ impl Sources {
             merge(&mut ports, part.ports).map_err(|key| twice("ports", key))?;
             merge(&mut flows, part.flows).map_err(|key| twice("flows", key))?;
             merge(&mut sessions, part.sessions).map_err(|key| twice("sessions", key))?;
+            scenario.mix = part.mix.or(scenario.mix);
             scenario.seed = part.seed.unwrap_or(scenario.seed);
             part.run.unwrap_or_default().apply(&mut scenario.run);
         }
@@ -153,7 +155,7 @@ impl Sources {
     }
 
     fn missing(&self, key: &str) -> SpecError {
-        let keys = ["include", "variables", "seed", "ports", "flows", "sessions", "run"];
+        let keys = ["include", "variables", "seed", "ports", "flows", "sessions", "mix", "run"];
         let root = self.files.last();
         let place = root.and_then(|root| {
             let of = |key| place::locate(&root.text, &KeyPath::root(key), &self.variables);
@@ -202,6 +204,8 @@ struct SourcePart {
     flows: Option<IndexMap<String, FlowSpec>>,
     #[serde(default)]
     sessions: Option<IndexMap<String, SessionSpec>>,
+    #[serde(default)]
+    mix: Option<Mix>,
     #[serde(default)]
     run: Option<RunPart>,
 }

@@ -7,13 +7,17 @@ pub mod tcp;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wirebeat_units::{Nanos, Rate};
 
-pub use limit::{Beyond, Limit};
+pub use limit::{Beyond, Limit, gap};
 pub use pool::{AddressPool, AddressRange, Pool, PoolOrder, PortPool, PortRange};
 pub use tcp::TcpSpec;
 
 /// The most bytes of a message of a session: 1 TiB, so that a sum of them does not overflow.
 pub const MAX_DATA: u64 = 1 << 40;
+
+/// How many variables each end of a session has, where its program is written out: they are part of its state.
+pub const VARIABLES: usize = 4;
 
 /// Whose TCP speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -42,4 +46,12 @@ impl StackChoice {
 /// What is at its default is not written.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+/// How many in a second a rate is, where that is a whole number.
+pub fn whole_per_second(rate: &Rate) -> Option<u64> {
+    let Rate::Frames(rate) = rate else { return None };
+    let second = Nanos::from_secs(1).get();
+    let times = second.is_multiple_of(rate.per.get()).then(|| second / rate.per.get());
+    times.and_then(|times| rate.frames.checked_mul(times))
 }

@@ -5,10 +5,11 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{SeqAccess, Visitor};
+use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wirebeat_units::{Fault, fault};
 
@@ -17,13 +18,15 @@ use crate::text::{custom, printable};
 
 /// The most parts of a list of addresses or ports.
 const PARTS_MAX: usize = 1000;
+/// The largest weight of one of them.
+const WEIGHT_MAX: u32 = 1000;
 
 /// The addresses and ports of one end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Pool {
     /// Its addresses: `10.0.1.1`, `10.0.1.0/24`, `10.0.1.1-10.0.1.9`, or a list. Of a prefix, network and broadcast address are
-    /// left out.
+    /// left out. With weights, `{ 10.0.2.9: 3, 10.0.2.10: 1 }`, each has its share of the sessions.
     #[serde(skip_serializing_if = "AddressPool::is_empty")]
     pub addresses: AddressPool,
     /// Its ports: `80`, `1024-65535`, or a list.
@@ -96,6 +99,8 @@ pub struct AddressRange {
     pub last: IpAddr,
     /// The length of the prefix that it was written as.
     prefix: Option<u8>,
+    /// How many of the sessions it has, in parts of the sum; `None`: each address of the pool has as many as the others.
+    weight: Option<NonZeroU32>,
 }
 
 impl AddressRange {
@@ -110,7 +115,7 @@ impl AddressRange {
         if bits(last) < bits(first) {
             return Err(fault!("{last} is before {first}"; "exchange them"));
         }
-        Ok(AddressRange { first, last, prefix: None })
+        Ok(AddressRange { first, last, prefix: None, weight: None })
     }
 
     /// Whether of IPv6.
@@ -184,7 +189,7 @@ fn bits(address: IpAddr) -> u128 {
 
 impl From<IpAddr> for AddressRange {
     fn from(address: IpAddr) -> AddressRange {
-        AddressRange { first: address, last: address, prefix: None }
+        AddressRange { first: address, last: address, prefix: None, weight: None }
     }
 }
 
@@ -239,7 +244,12 @@ fn prefix(network: IpAddr, length: &str) -> Result<AddressRange, Fault> {
             IpAddr::V6(_) => Ipv6Addr::from_bits(at).into(),
         }
     };
-    Ok(AddressRange { first: address(first), last: address(last), prefix: Some(length) })
+    Ok(AddressRange {
+        first: address(first),
+        last: address(last),
+        prefix: Some(length),
+        weight: None,
+    })
 }
 
 impl fmt::Display for AddressRange {
@@ -286,6 +296,47 @@ impl AddressPool {
             n -= range.len();
         }
         None
+    }
+
+    /// The sum of all weights; 0 where there are none.
+    fn weights(&self) -> u64 {
+        self.0.iter().filter_map(|range| range.weight).map(|weight| u64::from(weight.get())).sum()
+    }
+
+    /// The range that has part number `part` of the weights, and how many parts of its own are before that one.
+    fn weighted(&self, mut part: u64) -> Option<(&AddressRange, u64)> {
+        for range in &self.0 {
+            let weight = u64::from(range.weight?.get());
+            if part < weight {
+                return Some((range, part));
+            }
+            part -= weight;
+        }
+        None
+    }
+
+    /// The address of the `n`th session, taken in turn, and how often each had its turn before.
+    pub(crate) fn in_turn(&self, n: u64) -> (Option<IpAddr>, u64) {
+        let weights = self.weights();
+        if weights == 0 {
+            let all = self.len().max(1);
+            return (self.get(n % all), n / all);
+        }
+        let Some((range, before)) = self.weighted(n % weights) else { return (None, 0) };
+        let weight = range.weight.map_or(1, |weight| u64::from(weight.get()));
+        let of_range = (n / weights).saturating_mul(weight).saturating_add(before);
+        (Some(range.get(of_range % range.len().max(1))), of_range / range.len().max(1))
+    }
+
+    /// An address at random; `below` draws a number below its argument.
+    pub(crate) fn at_random(&self, mut below: impl FnMut(u64) -> u64) -> Option<IpAddr> {
+        match self.weights() {
+            0 => self.get(below(self.len().max(1))),
+            weights => {
+                let (range, _) = self.weighted(below(weights))?;
+                Some(range.get(below(range.len().max(1))))
+            }
+        }
     }
 
     /// Whether the address is one of them.
@@ -394,10 +445,38 @@ impl From<u16> for PortPool {
     }
 }
 
-/// Reads one part or a list of parts.
+/// A part of a list that may have a weight.
+trait Weighted: Sized {
+    /// The same with a weight; `None`: it has none.
+    fn weigh(self, weight: NonZeroU32) -> Option<Self>;
+    /// Its weight.
+    fn weight(&self) -> Option<NonZeroU32>;
+}
+
+impl Weighted for AddressRange {
+    fn weigh(self, weight: NonZeroU32) -> Option<AddressRange> {
+        Some(AddressRange { weight: Some(weight), ..self })
+    }
+
+    fn weight(&self) -> Option<NonZeroU32> {
+        self.weight
+    }
+}
+
+impl Weighted for PortRange {
+    fn weigh(self, _: NonZeroU32) -> Option<PortRange> {
+        None
+    }
+
+    fn weight(&self) -> Option<NonZeroU32> {
+        None
+    }
+}
+
+/// Reads one part, a list of parts, or parts with their weights.
 struct Parts<T>(std::marker::PhantomData<T>);
 
-impl<'de, T: FromStr<Err = Fault>> Visitor<'de> for Parts<T> {
+impl<'de, T: FromStr<Err = Fault> + Weighted> Visitor<'de> for Parts<T> {
     type Value = Vec<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -425,12 +504,36 @@ impl<'de, T: FromStr<Err = Fault>> Visitor<'de> for Parts<T> {
         }
         Ok(parts)
     }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<T>, A::Error> {
+        let mut parts = Vec::new();
+        let mut seen = std::collections::BTreeSet::new();
+        while let Some((text, weight)) = map.next_entry::<String, NonZeroU32>()? {
+            if parts.len() == PARTS_MAX {
+                return Err(custom(fault!("a list of addresses has {PARTS_MAX} at most")));
+            }
+            if weight.get() > WEIGHT_MAX {
+                return Err(custom(fault!("a weight is {WEIGHT_MAX} at most")));
+            }
+            let part = text.parse::<T>().map_err(custom)?;
+            let part = part.weigh(weight).ok_or_else(|| {
+                custom(fault!("ports have no weights"; "give weights to addresses"))
+            })?;
+            if !seen.insert(text) {
+                return Err(custom(fault!("these addresses are there twice"; "write them once")));
+            }
+            parts.push(part);
+        }
+        if parts.is_empty() {
+            return Err(custom(fault!("a list of addresses with weights is not empty")));
+        }
+        Ok(parts)
+    }
 }
 
 /// One part of a list.
 struct Part<T>(T);
 
-impl<'de, T: FromStr<Err = Fault>> Deserialize<'de> for Part<T> {
+impl<'de, T: FromStr<Err = Fault> + Weighted> Deserialize<'de> for Part<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut parts = from.deserialize_any(Parts(std::marker::PhantomData))?;
         match (parts.pop(), parts.is_empty()) {
@@ -441,7 +544,7 @@ impl<'de, T: FromStr<Err = Fault>> Deserialize<'de> for Part<T> {
 }
 
 macro_rules! list_of_parts {
-    ($pool:ident $name:literal $description:literal $examples:tt) => {
+    ($pool:ident $name:literal $description:literal $examples:tt $($more:tt)?) => {
         impl<'de> Deserialize<'de> for $pool {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
                 from.deserialize_any(Parts(std::marker::PhantomData)).map($pool)
@@ -450,6 +553,10 @@ macro_rules! list_of_parts {
 
         impl Serialize for $pool {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                if self.0.iter().any(|part| part.weight().is_some()) {
+                    let parts = self.0.iter().map(|part| (part.to_string(), part.weight()));
+                    return serializer.collect_map(parts);
+                }
                 match &self.0[..] {
                     // a port is a number, and an address is none
                     [one] => match one.to_string().parse::<u16>() {
@@ -471,7 +578,13 @@ macro_rules! list_of_parts {
 
         impl fmt::Display for $pool {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let parts: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+                let mut parts = Vec::with_capacity(self.0.len());
+                for part in &self.0 {
+                    parts.push(match part.weight() {
+                        Some(weight) => format!("{part} (weight {weight})"),
+                        None => part.to_string(),
+                    });
+                }
                 f.write_str(&parts.join(", "))
             }
         }
@@ -487,6 +600,7 @@ macro_rules! list_of_parts {
                     "anyOf": [
                         { "type": ["string", "integer"] },
                         { "type": "array", "items": { "type": ["string", "integer"] }, "maxItems": 1000 }
+                        $(, $more)?
                     ],
                     "examples": $examples
                 })
@@ -497,8 +611,14 @@ macro_rules! list_of_parts {
 
 list_of_parts! {
     AddressPool "address-pool"
-    "IP addresses: one, a prefix, a range, or a list of them."
-    ["10.0.1.1", "10.0.1.0/24", "10.0.1.1-10.0.1.9", ["10.0.1.1", "10.0.2.0/24"]]
+    "IP addresses: one, a prefix, a range, a list of them, or each with its weight."
+    ["10.0.1.1", "10.0.1.0/24", "10.0.1.1-10.0.1.9", ["10.0.1.1", "10.0.2.0/24"], { "10.0.2.9": 3, "10.0.2.10": 1 }]
+    {
+        "type": "object",
+        "additionalProperties": { "type": "integer", "minimum": 1, "maximum": 1000 },
+        "minProperties": 1,
+        "maxProperties": 1000
+    }
 }
 list_of_parts! {
     PortPool "port-pool"
@@ -552,6 +672,43 @@ mod tests {
         let ports: PortPool = "80,8000-8001".parse().unwrap();
         assert_eq!((0..4).map(|n| ports.get(n)).collect::<Vec<_>>(), [80, 8000, 8001, 80]);
         assert_eq!(ports.iter().collect::<Vec<_>>(), [80, 8000, 8001]);
+    }
+
+    #[test]
+    fn weights_share_sessions_out() {
+        let text = r#"{ "10.0.0.1-10.0.0.2": 3, "10.0.1.1": 1 }"#;
+        let pool: AddressPool = serde_json::from_str(text).unwrap();
+        assert_eq!(
+            serde_json::to_string(&pool).unwrap(),
+            text.replace(": ", ":").replace("{ ", "{").replace(", ", ",").replace(" }", "}")
+        );
+        let taken: Vec<_> =
+            (0..8).map(|n| pool.in_turn(n)).map(|(a, k)| (a.unwrap().to_string(), k)).collect();
+        let taken: Vec<(&str, u64)> = taken.iter().map(|(a, k)| (&a[5..], *k)).collect();
+        let first = [("0.1", 0), ("0.2", 0), ("0.1", 1), ("1.1", 0)];
+        let second = [("0.2", 1), ("0.1", 2), ("0.2", 2), ("1.1", 1)];
+        assert_eq!(taken, [first, second].concat());
+        let mut state = 1_u64;
+        // Knuth's numbers
+        let mut below = |count| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % count
+        };
+        let drawn = (0..4000).filter_map(|_| pool.at_random(&mut below));
+        let ones = drawn.filter(|address| address.to_string() == "10.0.1.1").count();
+        assert!((900..1100).contains(&ones), "{ones}");
+        for (text, says) in [
+            (r#"{ "10.0.0.1": 0 }"#, "zero"),
+            (r#"{ "10.0.0.1": 1001 }"#, "1000 at most"),
+            (r#"{ "10.0.0.1": 1, "10.0.0.1": 2 }"#, "twice"),
+            ("{}", "not empty"),
+        ] {
+            let said = serde_json::from_str::<AddressPool>(text).unwrap_err().to_string();
+            assert!(said.contains(says), "{text}: {said}");
+        }
+        assert!(serde_json::from_str::<PortPool>(r#"{ "80": 3 }"#).is_err());
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod echo;
 pub mod exchange;
 pub mod http;
 pub mod steps;
+pub mod variables;
 
 use std::borrow::Cow;
 
@@ -20,6 +21,7 @@ pub use echo::Echo;
 pub use exchange::Exchange;
 pub use http::{Http, HttpBody, Method};
 pub use steps::{Step, Steps};
+pub use variables::{Condition, Jump, Numbers};
 
 /// What both ends of a session say.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +62,14 @@ impl ProgramSpec {
             ProgramSpec::Bulk(bulk) => bulk.check().map_err(named),
             ProgramSpec::Echo(echo) => echo.check().map_err(named),
             ProgramSpec::Steps(steps) => steps.check(),
+        }
+    }
+
+    /// The files that it names.
+    pub fn files(&self) -> Vec<&str> {
+        match self {
+            ProgramSpec::Steps(steps) => steps.files(),
+            _ => Vec::new(),
         }
     }
 

@@ -6,9 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wirebeat_units::{Fault, fault};
 
+use super::variables::{Jump, Numbers, check_name};
 use crate::scenario::departures::Duration;
 use crate::scenario::is_default;
 use crate::scenario::session::size::DataSize;
+use crate::text::hint::with_hint;
+use crate::values::session::VARIABLES;
 
 /// The most steps of an end, those that are repeated counted once.
 const STEPS_MAX: usize = 10_000;
@@ -37,6 +40,8 @@ pub enum Step {
     Send(DataSize),
     /// Sends this text.
     SendText(String),
+    /// Sends the content of this file.
+    SendFile(String),
     /// Waits for so many bytes.
     Receive(DataSize),
     /// Waits until this text has come.
@@ -53,6 +58,16 @@ pub enum Step {
     Stop(String),
     /// Does steps several times.
     Repeat(Repeat),
+    /// Waits for as many bytes as this text has. If they are others, they are counted as unexpected, and the session goes on.
+    Expect(String),
+    /// Gives variables these values. Each is 0 before.
+    Set(Numbers),
+    /// Adds these numbers to variables.
+    Add(Numbers),
+    /// A place to jump to, by this name.
+    Label(String),
+    /// Goes on at a label, always or while a condition holds.
+    Jump(Jump),
     /// Sends nothing more (FIN), and goes on receiving.
     Shutdown,
     /// Waits until the peer has closed its side.
@@ -75,12 +90,30 @@ impl Steps {
     pub(super) fn check(&self) -> Result<(), (String, Fault)> {
         for (end, steps) in [("client", &self.client), ("server", &self.server)] {
             let mut seen = Seen::default();
-            check(steps, 0, &mut seen).map_err(|why| (end.to_owned(), why))?;
+            let checked = check(steps, 0, &mut seen).and_then(|()| seen.check_jumps());
+            checked.map_err(|why| (end.to_owned(), why))?;
         }
         if self.timers().len() > 64 {
             return Err(("client".to_owned(), fault!("a program has 64 timers at most")));
         }
         Ok(())
+    }
+
+    /// The files that steps send.
+    pub(super) fn files(&self) -> Vec<&str> {
+        fn collect<'a>(steps: &'a [Step], names: &mut Vec<&'a str>) {
+            for step in steps {
+                match step {
+                    Step::SendFile(name) => names.push(name),
+                    Step::Repeat(repeat) => collect(&repeat.steps, names),
+                    _ => {}
+                }
+            }
+        }
+        let mut names = Vec::new();
+        collect(&self.client, &mut names);
+        collect(&self.server, &mut names);
+        names
     }
 
     /// The timers that steps start, in the order of their first start.
@@ -109,6 +142,34 @@ struct Seen {
     timers: Vec<String>,
     request: bool,
     ended: Option<&'static str>,
+    variables: Vec<String>,
+    labels: Vec<String>,
+    jumps: Vec<String>,
+}
+
+impl Seen {
+    /// Notes a variable.
+    fn variable(&mut self, name: &str) -> Result<(), Fault> {
+        check_name(name)?;
+        if !self.variables.iter().any(|known| known == name) {
+            if self.variables.len() == VARIABLES {
+                return Err(fault!("an end of a session has {VARIABLES} variables at most"));
+            }
+            self.variables.push(name.to_owned());
+        }
+        Ok(())
+    }
+
+    /// That all labels are there that are jumped to.
+    fn check_jumps(&self) -> Result<(), Fault> {
+        match self.jumps.iter().find(|to| !self.labels.contains(to)) {
+            Some(to) => {
+                let labels = self.labels.iter().map(String::as_str);
+                Err(with_hint("there is no label", to, labels))
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 fn check(steps: &[Step], depth: usize, seen: &mut Seen) -> Result<(), Fault> {
@@ -124,16 +185,51 @@ fn check(steps: &[Step], depth: usize, seen: &mut Seen) -> Result<(), Fault> {
             return Err(fault!("nothing follows 'reset'"; "leave the steps after it out"));
         }
         match step {
-            Step::Send(_) | Step::SendText(_) if seen.ended.is_some() => {
+            Step::Label(_) | Step::Jump(_) if depth > 0 => {
+                return Err(fault!(
+                    "labels and jumps do not stand within 'repeat'"; "write them among the steps of the end itself"
+                ));
+            }
+            Step::Jump(_) | Step::Label(_) if seen.ended.is_some() => {
+                return Err(fault!("nothing is repeated after 'shutdown'"; "jump before it"));
+            }
+            Step::Label(name) => {
+                check_name(name)?;
+                if seen.labels.contains(name) {
+                    return Err(fault!("the label '{name}' is there twice"; "call one otherwise"));
+                }
+                seen.labels.push(name.clone());
+            }
+            Step::Jump(jump) => {
+                check_name(&jump.to)?;
+                seen.jumps.push(jump.to.clone());
+                if let Some(condition) = &jump.condition {
+                    seen.variable(&condition.variable)?;
+                }
+            }
+            Step::Set(numbers) | Step::Add(numbers) => {
+                if numbers.0.is_empty() {
+                    return Err(fault!("no variable is named"; "write for example {{ n: 1 }}"));
+                }
+                numbers.0.keys().try_for_each(|name| seen.variable(name))?;
+            }
+            Step::SendFile(name) if name.is_empty() || name.len() > 4096 => {
+                return Err(fault!("the name of a file has 1 to 4096 bytes"));
+            }
+            Step::Send(_) | Step::SendText(_) | Step::SendFile(_) if seen.ended.is_some() => {
                 return Err(fault!("nothing is sent after 'shutdown'"));
             }
             Step::Send(size) | Step::Receive(size) => size.check()?,
-            Step::SendText(text) | Step::ReceiveUntil(text)
+            Step::SendText(text) | Step::ReceiveUntil(text) | Step::Expect(text)
                 if text.is_empty() || text.len() > TEXT_MAX =>
             {
                 return Err(fault!("a text has 1 to {TEXT_MAX} bytes"));
             }
-            Step::SendText(_) | Step::ReceiveUntil(_) | Step::WaitClose => {}
+            Step::SendText(_)
+            | Step::SendFile(_)
+            | Step::ReceiveUntil(_)
+            | Step::Expect(_)
+            | Step::WaitClose => {}
             Step::Think(time) => time.check()?,
             Step::Request => seen.request = true,
             Step::Response if !seen.request => {

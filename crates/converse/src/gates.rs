@@ -1,0 +1,99 @@
+//! Groups that begin when another has so many sessions established, on whatever core and at whatever port those are.
+//!
+//! The one thing that loops of a run share: a counter for each group that waits. It is touched by sessions of the groups that are
+//! waited for alone, and read once in a turn by the loops that wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use wirebeat_traffic::program::script::{SessionGroup, Sessions};
+use wirebeat_units::Nanos;
+
+/// What one group waits for.
+#[derive(Debug)]
+struct Gate {
+    /// The group that waits.
+    group: u16,
+    /// The group that is waited for, and how many of its sessions are to be established.
+    watched: u16,
+    needed: u64,
+    established: AtomicU64,
+    /// When there were as many; `u64::MAX`: not yet.
+    opened: AtomicU64,
+    /// How many loops may still establish some.
+    loops: AtomicU32,
+}
+
+/// What all groups of a run wait for.
+#[derive(Debug, Default)]
+pub struct Gates(Vec<Gate>);
+
+/// Whether it is at this end that a group's sessions are counted: that of our clients, or of our servers where the clients are
+/// somebody else's.
+pub(crate) fn counts(group: &SessionGroup) -> bool {
+    match group.from {
+        Some(_) => group.client.is_some(),
+        None => group.server.is_some(),
+    }
+}
+
+impl Gates {
+    /// For the loops of a run: `shares` are the sessions of each, all with the same groups.
+    pub fn new<'a>(shares: impl Iterator<Item = &'a Sessions> + Clone) -> Arc<Gates> {
+        let groups = shares.clone().next().map_or(&[][..], |sessions| &sessions.groups);
+        let waiting = (0_u16..).zip(groups);
+        let gate = |(group, plan): (u16, &SessionGroup)| {
+            let after = plan.after?;
+            let watches = |sessions: &&Sessions| {
+                sessions.groups.get(usize::from(after.group)).is_some_and(counts)
+            };
+            Some(Gate {
+                group,
+                watched: after.group,
+                needed: after.established,
+                established: AtomicU64::new(0),
+                opened: AtomicU64::new(u64::MAX),
+                loops: AtomicU32::new(shares.clone().filter(watches).count() as u32),
+            })
+        };
+        Arc::new(Gates(waiting.filter_map(gate).collect()))
+    }
+
+    fn of(&self, group: u16) -> Option<&Gate> {
+        self.0.iter().find(|gate| gate.group == group)
+    }
+
+    /// Whether any group waits for `group`.
+    pub(crate) fn watch(&self, group: u16) -> bool {
+        self.0.iter().any(|gate| gate.watched == group)
+    }
+
+    /// A session of `group` is established.
+    pub(crate) fn established(&self, group: u16, now: Nanos) {
+        for gate in self.0.iter().filter(|gate| gate.watched == group) {
+            if gate.established.fetch_add(1, Ordering::AcqRel) + 1 == gate.needed {
+                gate.opened.store(now.get(), Ordering::Release);
+            }
+        }
+    }
+
+    /// When the group began that waits; `None`: not yet.
+    pub(crate) fn opened(&self, group: u16) -> Option<Nanos> {
+        let opened = self.of(group)?.opened.load(Ordering::Acquire);
+        (opened < u64::MAX).then_some(Nanos::new(opened))
+    }
+
+    /// A loop establishes no more sessions of `group`.
+    pub(crate) fn leave(&self, group: u16) {
+        for gate in self.0.iter().filter(|gate| gate.watched == group) {
+            let less = |loops: u32| loops.checked_sub(1);
+            let _ = gate.loops.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+        }
+    }
+
+    /// Whether the group never begins: nobody establishes what it waits for any more.
+    pub(crate) fn is_vain(&self, group: u16) -> bool {
+        self.of(group).is_some_and(|gate| gate.loops.load(Ordering::Acquire) == 0)
+            && self.opened(group).is_none()
+    }
+}

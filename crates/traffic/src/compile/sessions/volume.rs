@@ -1,0 +1,207 @@
+//! How much a session says: bytes and segments each way.
+//!
+//! Bytes are those that programs say, each message at its mean length; heads of HTTP are those that would be sent. Segments are
+//! estimated for a path that loses nothing. Rates in bits a second become session starts by them, and `explain` prints them.
+
+use wirebeat_units::{LINE_OVERHEAD, Layer};
+
+use crate::program::script::{Body, Message, Op, Script, SessionGroup};
+use crate::scenario::session::program::{Direction, Exchange, Http, HttpBody, Method, Step, Steps};
+use crate::scenario::session::{DataSize, ProgramSpec, SessionSpec};
+
+/// Data of a full segment: 1500 bytes of Ethernet less the headers of IPv4 and TCP with timestamps (RFC 7323 §3.2).
+pub const MSS: f64 = 1448.0;
+/// Ethernet with FCS, IPv4 and TCP with timestamps; of IPv6 20 more.
+const HEADERS: f64 = 18.0 + 20.0 + 32.0;
+
+/// What one session says, in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Volume {
+    /// Bytes of data.
+    pub bytes: f64,
+    /// Segments with data.
+    pub segments: f64,
+}
+
+impl Volume {
+    /// So many messages of the same mean length.
+    fn messages(count: f64, bytes: f64) -> Volume {
+        Volume { bytes: count * bytes, segments: count * (bytes / MSS).ceil() }
+    }
+
+    fn and(self, other: Volume) -> Volume {
+        Volume { bytes: self.bytes + other.bytes, segments: self.segments + other.segments }
+    }
+}
+
+/// What a session says in both directions; `None`: nobody knows before.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Volumes {
+    /// To the server.
+    pub up: Option<Volume>,
+    /// To the client.
+    pub down: Option<Volume>,
+}
+
+/// What is known of a session in both directions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Exchanged {
+    /// Data to the server, and to the client.
+    pub data: [Volume; 2],
+    /// All segments to the server, and to the client.
+    pub segments: [f64; 2],
+    /// Bytes of headers of each segment, the Ethernet header and FCS included.
+    headers: f64,
+}
+
+impl Exchanged {
+    /// Bits of a session in direction `way` (0: to the server) as a layer counts them.
+    pub fn bits(&self, way: usize, layer: Layer) -> f64 {
+        let (Some(data), Some(segments)) = (self.data.get(way), self.segments.get(way)) else {
+            return 0.0;
+        };
+        let each = match layer {
+            Layer::Payload => 0.0,
+            Layer::Frame => self.headers,
+            Layer::Line => self.headers + f64::from(LINE_OVERHEAD),
+        };
+        (data.bytes + segments * each) * 8.0
+    }
+}
+
+impl Volumes {
+    /// With all segments, where both directions are known.
+    pub fn exchanged(&self, spec: &SessionSpec, group: &SessionGroup) -> Option<Exchanged> {
+        let (up, down) = (self.up?, self.down?);
+        // A receiver acknowledges every second full segment at least (RFC 9293 §3.8.6.3). SYN, its ACK, FIN and the last ACK go to the
+        // server; SYN with ACK, ACK and FIN to the client. RST stands for all of the end.
+        let control = if spec.tcp.reset { (3.0, 1.0) } else { (4.0, 3.0) };
+        let segments = [
+            up.segments + (down.segments / 2.0).ceil() + control.0,
+            down.segments + (up.segments / 2.0).ceil() + control.1,
+        ];
+        let ipv6 = group.servers.pool.addresses.get(0).is_some_and(|address| address.is_ipv6());
+        let headers = if ipv6 { HEADERS + 20.0 } else { HEADERS };
+        Some(Exchanged { data: [up, down], segments, headers })
+    }
+}
+
+/// The mean number of bytes, where there is one.
+pub fn mean(size: &DataSize) -> Option<f64> {
+    match size {
+        DataSize::Fixed(bytes) => Some(bytes.get() as f64),
+        DataSize::Drawn(drawn) => drawn.sampler(None).ok()?.mean(),
+    }
+}
+
+/// What a session says.
+pub fn volumes(program: &ProgramSpec, group: &SessionGroup) -> Volumes {
+    match program {
+        ProgramSpec::Http(http) => Volumes {
+            up: group.client.as_ref().map(|script| requests(http, script)),
+            down: match &group.server {
+                Some(script) => responses(http, script),
+                // of somebody else's server the content is known where it is expected, and the head is not
+                None => http
+                    .expect_size
+                    .map(|size| Volume::messages(http.requests.get().into(), size.get() as f64)),
+            },
+        },
+        ProgramSpec::RequestResponse(exchange) => {
+            let Exchange { request, response, requests, .. } = &**exchange;
+            let of = |size| Some(Volume::messages(requests.get().into(), mean(size)?));
+            Volumes { up: of(request), down: of(response) }
+        }
+        ProgramSpec::Bulk(bulk) => {
+            let all = bulk.bytes.map(|bytes| Volume::messages(1.0, bytes.get() as f64));
+            let none = Some(Volume::default());
+            match bulk.direction {
+                Direction::Forward => Volumes { up: all, down: none },
+                Direction::Reverse => Volumes { up: none, down: all },
+                Direction::Both => Volumes { up: all, down: all },
+            }
+        }
+        ProgramSpec::Echo(echo) => {
+            let all =
+                mean(&echo.size).map(|bytes| Volume::messages(echo.messages.get().into(), bytes));
+            Volumes { up: all, down: all }
+        }
+        ProgramSpec::Steps(steps) => {
+            let Steps { client, server } = &**steps;
+            let of = |here: &[Step], there: &[Step], ours| match ours {
+                true => sent(here, 1.0),
+                // what one waits for is what the other has to send
+                false => received(there, 1.0),
+            };
+            Volumes {
+                up: of(client, server, group.client.is_some()),
+                down: of(server, client, group.server.is_some()),
+            }
+        }
+    }
+}
+
+fn requests(http: &Http, script: &Script) -> Volume {
+    let client = script.ops.iter().find_map(|op| match op {
+        Op::HttpClient(client) => script.messages.get(usize::from(client.request)),
+        _ => None,
+    });
+    let head = client.map_or(0, |message| message.head.len());
+    let body = http.body.map_or(0, |body| body.get());
+    Volume::messages(http.requests.get().into(), head as f64 + body as f64)
+}
+
+fn responses(http: &Http, script: &Script) -> Option<Volume> {
+    let server = script.ops.iter().find_map(|op| match op {
+        Op::HttpServer(server) => Some(server),
+        _ => None,
+    })?;
+    let number =
+        if http.method == Method::Head { server.current.head } else { server.current.response };
+    let message = script.messages.get(usize::from(number))?;
+    let body = match message.body {
+        Body::None => 0.0,
+        _ => mean(&http.size)?,
+    };
+    let chunks = match (http.framing, body > 0.0) {
+        // "1000", twice CR LF; and the last chunk
+        (HttpBody::Chunked, true) => (body / 4096.0).ceil() * 8.0 + 5.0,
+        _ => 0.0,
+    };
+    let Message { head, .. } = message;
+    Some(Volume::messages(http.requests.get().into(), head.len() as f64 + body + chunks))
+}
+
+fn sent(steps: &[Step], times: f64) -> Option<Volume> {
+    total(steps, times, &|step| match step {
+        Step::Send(size) => Some(mean(size)),
+        Step::SendText(text) => Some(Some(text.len() as f64)),
+        // how often something is repeated, and how long a file is
+        Step::Jump(_) | Step::SendFile(_) => Some(None),
+        _ => None,
+    })
+}
+
+fn received(steps: &[Step], times: f64) -> Option<Volume> {
+    total(steps, times, &|step| match step {
+        Step::Receive(size) => Some(mean(size)),
+        Step::Expect(text) => Some(Some(text.len() as f64)),
+        // what comes before the text is not known
+        Step::ReceiveUntil(_) | Step::Jump(_) => Some(None),
+        _ => None,
+    })
+}
+
+fn total(steps: &[Step], times: f64, of: &dyn Fn(&Step) -> Option<Option<f64>>) -> Option<Volume> {
+    steps.iter().try_fold(Volume::default(), |sum, step| {
+        Some(sum.and(match step {
+            Step::Repeat(repeat) => {
+                total(&repeat.steps, times * f64::from(repeat.times.get()), of)?
+            }
+            step => match of(step) {
+                Some(bytes) => Volume::messages(times, bytes?),
+                None => Volume::default(),
+            },
+        }))
+    })
+}
