@@ -10,6 +10,7 @@ use wirebeat_traffic::schedule::{Departure, Schedule, Shard};
 use wirebeat_units::Nanos;
 
 use crate::conversations::Conversations;
+use crate::samples::Samples;
 use crate::stack::Stack;
 
 /// How exactly starts are awaited.
@@ -46,6 +47,7 @@ pub struct Converse<S> {
     /// When the next group stops, as it was known last.
     next_stop: Option<Nanos>,
     waiting: Waiting,
+    pub(crate) samples: Samples,
 }
 
 impl<S: Stack> Converse<S> {
@@ -77,6 +79,7 @@ impl<S: Stack> Converse<S> {
             stack,
             begin,
             waiting,
+            samples: Samples::default(),
         }
     }
 

@@ -12,6 +12,7 @@ mod events;
 mod http;
 mod interpreter;
 mod outgoing;
+mod samples;
 mod session;
 pub mod stack;
 #[cfg(test)]
@@ -19,4 +20,5 @@ mod tests;
 
 pub use conversations::Conversations;
 pub use converse::{Converse, Waiting};
+pub use samples::SAMPLED_MAX;
 pub use session::End;

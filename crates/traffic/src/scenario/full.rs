@@ -45,7 +45,7 @@ full! {
     SessionSpec:
     always { program stack rate departures burst start timeout }
     given {
-        from to clients servers users think hold stop count at limit tcp ttl dscp expect
+        from to clients servers users think hold stop count at limit tcp ttl dscp dont_fragment expect
     }
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use limit::{Beyond, Limit};
 pub use pool::{AddressPool, AddressRange, Pool, PoolOrder, PortPool, PortRange};
-pub use tcp::TcpSpec;
+pub use tcp::{KeepAlive, RtoSpec, TcpSpec};
 
 /// The most bytes of a message of a session: 1 TiB, so that a sum of them does not overflow.
 pub const MAX_DATA: u64 = 1 << 40;
