@@ -127,6 +127,14 @@ impl SocketsError {
                 "the system refuses {option} of {value}: {error}";
                 "leave it out: this kernel, or its Multipath TCP, does not have it"
             ),
+            SocketsError::Option {
+                option: option @ ("TCP_RTO_MIN_US" | "TCP_DELACK_MAX_US"),
+                value,
+                error: error @ Errno::INVAL,
+            } => fault!(
+                "the system refuses {option} of {value}: {error}";
+                "ask for two ticks of the kernel's clock at least, which are 8ms at 250 Hz"
+            ),
             SocketsError::Option { option, value, error } => {
                 fault!("the system refuses {option} of {value}: {error}")
             }

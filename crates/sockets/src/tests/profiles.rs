@@ -105,6 +105,9 @@ fn both_ends_have_the_timeouts_of_their_profile_where_the_kernel_has_them() {
         assert_eq!(read(IntOption::RtoMaxMillis), 5_000);
         assert_eq!(read(IntOption::DelayedAckMicros), 20_000);
     });
+    let short = Profile { rto_min: Some(Nanos::from_micros(1)), ..profile };
+    let fault = check_profile(&short).unwrap_err().fault();
+    assert!(fault.what.contains("TCP_RTO_MIN_US of 1us") && fault.hint.is_some(), "{fault}");
 }
 
 #[test]
