@@ -13,6 +13,7 @@ use wirebeat_units::Nanos;
 
 use crate::conversations::Conversations;
 use crate::gates::Gates;
+use crate::samples::Samples;
 use crate::stack::Stack;
 
 /// How exactly starts are awaited.
@@ -78,6 +79,7 @@ pub struct Converse<S> {
     /// When the next group stops, as it was known last.
     next_stop: Option<Nanos>,
     waiting: Waiting,
+    pub(crate) samples: Samples,
 }
 
 impl<S: Stack> Converse<S> {
@@ -124,6 +126,7 @@ impl<S: Stack> Converse<S> {
             stack,
             begin,
             waiting,
+            samples: Samples::default(),
         }
     }
 

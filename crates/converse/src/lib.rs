@@ -14,6 +14,7 @@ mod http;
 mod interpreter;
 mod outgoing;
 mod pacer;
+mod samples;
 mod session;
 pub mod stack;
 #[cfg(test)]
@@ -22,4 +23,5 @@ mod tests;
 pub use conversations::Conversations;
 pub use converse::{Converse, Waiting};
 pub use gates::Gates;
+pub use samples::SAMPLED_MAX;
 pub use session::End;

@@ -7,6 +7,7 @@
 
 use std::net::SocketAddr;
 
+pub use wirebeat_meter::connections::ConnectionSample;
 use wirebeat_units::{Fault, Nanos};
 
 /// A connection, as the stack numbers it: good until [`Programs::ended`], after which another may have the number.
@@ -86,7 +87,7 @@ pub struct ConnectionStats {
     pub rtt: Option<Nanos>,
     /// Segments that were sent with data, repeated ones too.
     pub data_segments: u64,
-    /// Segments that were sent again.
+    /// Segments that were sent again, without those that [`Stack::look`] told.
     pub retransmitted: u64,
     /// Bytes of data that the peer acknowledged.
     pub acked: u64,
@@ -165,6 +166,11 @@ pub trait Stack {
 
     /// How many connections are open.
     fn open(&self) -> usize;
+
+    /// What it knows of an open connection now; `None` where it knows none of this number, or does not say.
+    fn look(&mut self, _connection: Connection) -> Option<ConnectionSample> {
+        None
+    }
 
     /// Why it cannot go on, where that is so: its interface is gone, for example.
     fn broken(&mut self) -> Option<Fault> {

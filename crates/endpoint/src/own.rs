@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use wirebeat_converse::stack::{
-    Action, Connection, ConnectionStats, ProfileId, Programs, Reason, SessionKey, Stack,
+    Action, Connection, ConnectionSample, ConnectionStats, ProfileId, Programs, Reason, SessionKey,
+    Stack,
 };
 use wirebeat_engine::clock::Clock;
 use wirebeat_engine::port::{PortError, RxPort, TxPort};
@@ -435,6 +436,12 @@ impl<P: TxPort, R: RxPort, C: Clock> Stack for OwnStack<P, R, C> {
 
     fn open(&self) -> usize {
         self.tcp.open_sessions()
+    }
+
+    fn look(&mut self, Connection(id): Connection) -> Option<ConnectionSample> {
+        let info = self.tcp.info(SessionId(id))?;
+        // segments that are sent again are counted for all sessions together
+        Some(ConnectionSample { rtt: info.rtt, cwnd: Some(info.cwnd.into()), ..Default::default() })
     }
 
     fn broken(&mut self) -> Option<Fault> {

@@ -34,7 +34,10 @@ pub use interface::{AfXdp, Interface, Interrupt, Offloads, Timestamps, near_cpus
 pub use kernel::Kernel;
 pub use noise::{Noise, gaps, noise};
 pub use privileges::{MemoryLock, Privileges};
-pub use socket_options::{max_pacing_rate, set_bind_address_no_port, set_max_pacing_rate};
+pub use socket_options::{
+    IntOption, MTU_DISCOVER_DO, MTU_DISCOVER_DONT, int_option, max_pacing_rate,
+    set_bind_address_no_port, set_int_option, set_max_pacing_rate,
+};
 pub use tcp_info::{TcpInfo, TcpState, set_tcp_max_segment, tcp_info};
 
 /// What is known of this machine and of this process's rights on it.

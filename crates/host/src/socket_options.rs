@@ -54,6 +54,81 @@ pub fn set_bind_address_no_port(socket: BorrowedFd<'_>) -> io::Result<()> {
     set(socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &on.to_ne_bytes())
 }
 
+/// An option with a whole number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntOption {
+    /// How often a SYN, or the answer of a listener to one, is repeated (`TCP_SYNCNT`).
+    SynCount,
+    /// The least retransmission timeout in microseconds (`TCP_RTO_MIN_US`, Linux 6.15).
+    RtoMinMicros,
+    /// The longest one in milliseconds (`TCP_RTO_MAX_MS`, Linux 6.15).
+    RtoMaxMillis,
+    /// How long an acknowledgment is delayed at most, in microseconds (`TCP_DELACK_MAX_US`, Linux 6.15).
+    DelayedAckMicros,
+    /// Whether packets of IPv4 have DF (`IP_MTU_DISCOVER`): [`MTU_DISCOVER_DO`] or [`MTU_DISCOVER_DONT`].
+    MtuDiscover,
+    /// Whether a connection of Multipath TCP is one, rather than TCP because the peer has no other: 1 or 0 (`TCP_IS_MPTCP`, Linux
+    /// 5.16). Only to be read.
+    IsMultipath,
+}
+
+/// Always DF (`IP_PMTUDISC_DO`).
+pub const MTU_DISCOVER_DO: i32 = libc::IP_PMTUDISC_DO;
+/// Never DF (`IP_PMTUDISC_DONT`).
+pub const MTU_DISCOVER_DONT: i32 = libc::IP_PMTUDISC_DONT;
+
+impl IntOption {
+    /// Its name in the manual pages and the kernel's headers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            IntOption::SynCount => "TCP_SYNCNT",
+            IntOption::RtoMinMicros => "TCP_RTO_MIN_US",
+            IntOption::RtoMaxMillis => "TCP_RTO_MAX_MS",
+            IntOption::DelayedAckMicros => "TCP_DELACK_MAX_US",
+            IntOption::MtuDiscover => "IP_MTU_DISCOVER",
+            IntOption::IsMultipath => "TCP_IS_MPTCP",
+        }
+    }
+
+    /// Its level and its number; those that libc does not have yet are of `include/uapi/linux/tcp.h`.
+    const fn number(self) -> (libc::c_int, libc::c_int) {
+        match self {
+            IntOption::SynCount => (libc::IPPROTO_TCP, libc::TCP_SYNCNT),
+            IntOption::IsMultipath => (libc::IPPROTO_TCP, 43),
+            IntOption::RtoMaxMillis => (libc::IPPROTO_TCP, 44),
+            IntOption::RtoMinMicros => (libc::IPPROTO_TCP, 45),
+            IntOption::DelayedAckMicros => (libc::IPPROTO_TCP, 46),
+            IntOption::MtuDiscover => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
+        }
+    }
+}
+
+/// Sets an option with a whole number.
+///
+/// # Errors
+/// Those of setsockopt(2): `ENOPROTOOPT` where the kernel does not have it, `EINVAL` where it has other bounds.
+pub fn set_int_option(socket: BorrowedFd<'_>, option: IntOption, value: i32) -> io::Result<()> {
+    let (level, name) = option.number();
+    set(socket, level, name, &value.to_ne_bytes())
+}
+
+/// What an option with a whole number is set to.
+///
+/// # Errors
+/// Those of getsockopt(2).
+#[allow(unsafe_code)]
+pub fn int_option(socket: BorrowedFd<'_>, option: IntOption) -> io::Result<i32> {
+    let (level, name) = option.number();
+    let mut value: libc::c_int = 0;
+    let mut length = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, which is the size of `value`, and the length that it wrote to `length`;
+    // both live until the call returns. Any bytes are a value of the integer.
+    let status = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast(), &mut length)
+    };
+    if status == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
 #[allow(unsafe_code)]
 fn set(
     socket: BorrowedFd<'_>,
@@ -105,6 +180,34 @@ mod tests {
             bind(&socket, &address).unwrap();
             let bound = std::net::SocketAddr::try_from(getsockname(&socket).unwrap()).unwrap();
             assert_eq!(bound, address, "the port is chosen later");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_read_back() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let fd = listener.as_fd();
+        for (option, value) in
+            [(IntOption::SynCount, 3), (IntOption::MtuDiscover, MTU_DISCOVER_DONT)]
+        {
+            assert_ne!(int_option(fd, option).unwrap(), value, "{option:?}");
+            set_int_option(fd, option, value).unwrap();
+            assert_eq!(int_option(fd, option).unwrap(), value, "{option:?}");
+        }
+        assert!(set_int_option(fd, IntOption::SynCount, 0).is_err());
+        let later = [
+            (IntOption::RtoMinMicros, 100_000),
+            (IntOption::RtoMaxMillis, 5_000),
+            (IntOption::DelayedAckMicros, 100_000),
+        ];
+        for (option, value) in later {
+            match set_int_option(fd, option, value) {
+                Ok(()) => assert_eq!(int_option(fd, option).unwrap(), value, "{option:?}"),
+                Err(error) => {
+                    assert_eq!(error.raw_os_error(), Some(libc::ENOPROTOOPT), "{option:?}");
+                    eprintln!("SKIPPED: this kernel has no {}", option.name());
+                }
+            }
         }
     }
 

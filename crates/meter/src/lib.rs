@@ -7,6 +7,7 @@
 
 pub mod bins;
 pub mod codecs;
+pub mod connections;
 pub mod distribution;
 pub mod filter;
 pub mod flow;

@@ -42,6 +42,7 @@ fn packet(flags: u8, seq: u32, ack: u32, len: u16) -> Vec<u8> {
         tos: 0,
         ttl: 64,
         identification: 0,
+        dont_fragment: true,
     };
     let mut bytes = vec![0; outgoing.packet_len()];
     assert!(outgoing.write(&mut bytes, |into| into.fill(7)));

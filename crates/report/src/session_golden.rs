@@ -1,7 +1,8 @@
 //! Reports of sessions as people and programs get them, held against files that a person can review (see `golden`).
 
+use wirebeat_meter::connections::{ConnectionGauges, ConnectionSample};
 use wirebeat_meter::session::{SessionCounts, SessionMeter, SessionTime};
-use wirebeat_units::{FrameRate, Nanos};
+use wirebeat_units::{BitRate, FrameRate, Nanos};
 
 use crate::assemble::{RunFacts, SessionGroup, SessionIntervalCounts, assemble};
 use crate::document::Document;
@@ -259,11 +260,21 @@ fn sessions_beside_a_flow() {
 #[test]
 fn the_json_form_of_sessions() {
     let web = Web { starts: 40, per_second: 4, stalled: None, lateness: 9_000.0 };
+    let mut connections = ConnectionGauges::default();
+    for (ms, cwnd) in [(2, 14_600), (4, 29_200)] {
+        connections.add(&ConnectionSample {
+            rtt: Some(Nanos::from_millis(ms)),
+            cwnd: Some(cwnd),
+            delivery_rate: Some(BitRate(40_000_000)),
+            ..ConnectionSample::default()
+        });
+    }
     let half = |from, counts| SessionIntervalCounts {
         from: Nanos::from_secs(from),
         to: Nanos::from_secs(from + 5),
         counts,
         open: 1,
+        connections: Some(connections),
     };
     let group = SessionGroup {
         expectations: vec![expectation("established >= 40", "40", true)],

@@ -12,7 +12,9 @@ use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_iperf::result::{End, Interval, Role, Side};
 use wirebeat_iperf::{Error, Event, Protocol, Server, ServerOptions, TestResult, client};
 use wirebeat_meter::session::{SessionCounts, SessionSummary};
-use wirebeat_report::assemble::{Clocks, RunFacts, SessionGroup, assemble, session_interval};
+use wirebeat_report::assemble::{
+    Clocks, RunFacts, SessionGroup, SessionIntervalCounts, assemble, session_interval,
+};
 use wirebeat_report::model::{self, FlowInterval, Report, SessionEnd};
 use wirebeat_units::{Nanos, human, printable::printable};
 
@@ -210,12 +212,13 @@ fn row(interval: &Interval) -> model::Interval {
         ..SessionCounts::default()
     };
     let open = interval.streams.len() as u64;
+    let counted = SessionIntervalCounts { counts, open, ..SessionIntervalCounts::default() };
     model::Interval {
         from_ns: interval.start.get(),
         to_ns: interval.end.get(),
         total: FlowInterval::default(),
         flows: Vec::new(),
-        sessions: vec![session_interval(NAME, SessionEnd::Client, &counts, open)],
+        sessions: vec![session_interval(NAME, SessionEnd::Client, &counted)],
         expired: None,
         cpus: None,
     }

@@ -53,6 +53,8 @@ pub enum SocketsError {
         /// Bytes that the system gives.
         given: u64,
     },
+    /// The kernel has no Multipath TCP, or it is switched off.
+    Multipath(Errno),
     /// The system refused an option.
     Option {
         /// The socket option by its name in the manual pages.
@@ -111,6 +113,27 @@ impl SocketsError {
             SocketsError::Buffer { option, limit, asked, given } => fault!(
                 "{option} of {asked} bytes: this machine gives {given} at most";
                 "raise the limit: sysctl -w {limit}={asked}"
+            ),
+            SocketsError::Multipath(error) => fault!(
+                "this machine has no Multipath TCP: {error}";
+                "set the sysctl net.mptcp.enabled to 1 in the namespace of the port, use a kernel with CONFIG_MPTCP, or leave \
+                 'multipath' out"
+            ),
+            SocketsError::Option {
+                option,
+                value,
+                error: error @ (Errno::NOPROTOOPT | Errno::OPNOTSUPP),
+            } => fault!(
+                "the system refuses {option} of {value}: {error}";
+                "leave it out: this kernel, or its Multipath TCP, does not have it"
+            ),
+            SocketsError::Option {
+                option: option @ ("TCP_RTO_MIN_US" | "TCP_DELACK_MAX_US"),
+                value,
+                error: error @ Errno::INVAL,
+            } => fault!(
+                "the system refuses {option} of {value}: {error}";
+                "ask for two ticks of the kernel's clock at least, which are 8ms at 250 Hz"
             ),
             SocketsError::Option { option, value, error } => {
                 fault!("the system refuses {option} of {value}: {error}")

@@ -16,5 +16,5 @@ mod stack;
 mod tests;
 
 pub use error::SocketsError;
-pub use profile::{Profile, check_profile};
+pub use profile::{KeepAlive, Profile, check_profile};
 pub use stack::{Counters, HostStack, Limits};

@@ -8,8 +8,11 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, sockopt};
-use wirebeat_host::{set_max_pacing_rate, set_tcp_max_segment};
-use wirebeat_units::{BitRate, Bytes};
+use wirebeat_host::{
+    IntOption, MTU_DISCOVER_DO, MTU_DISCOVER_DONT, set_int_option, set_max_pacing_rate,
+    set_tcp_max_segment,
+};
+use wirebeat_units::{BitRate, Bytes, Nanos};
 
 use crate::error::SocketsError;
 use crate::machine;
@@ -33,9 +36,36 @@ pub struct Profile {
     pub ttl: Option<u8>,
     /// Type of service, or traffic class: DSCP and ECN bits (`IP_TOS`, `IPV6_TCLASS`).
     pub tos: Option<u8>,
+    /// Whether packets of IPv4 have DF (`IP_MTU_DISCOVER`).
+    pub dont_fragment: Option<bool>,
+    /// Probes of an idle connection (`SO_KEEPALIVE`).
+    pub keep_alive: Option<KeepAlive>,
+    /// How often a SYN, or the answer to one, is repeated (`TCP_SYNCNT`).
+    pub syn_retries: Option<u8>,
+    /// How long data waits for an acknowledgment (`TCP_USER_TIMEOUT`), in whole milliseconds, rounded up.
+    pub user_timeout: Option<Nanos>,
+    /// The least retransmission timeout (`TCP_RTO_MIN_US`), in whole microseconds.
+    pub rto_min: Option<Nanos>,
+    /// The longest one (`TCP_RTO_MAX_MS`), in whole milliseconds, rounded up.
+    pub rto_max: Option<Nanos>,
+    /// How long an acknowledgment is delayed at most (`TCP_DELACK_MAX_US`), in whole microseconds.
+    pub delayed_ack: Option<Nanos>,
+    /// Whether connections are of Multipath TCP (`IPPROTO_MPTCP`), where the peer has it too.
+    pub multipath: bool,
     /// Listeners share their address with those of other stacks, one for each core (`SO_REUSEPORT`); the kernel spreads
     /// connections over them.
     pub shared_port: bool,
+}
+
+/// Probes of an idle connection, in whole seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// How long nothing has come before the first (`TCP_KEEPIDLE`).
+    pub idle: Nanos,
+    /// From one to the next (`TCP_KEEPINTVL`).
+    pub interval: Nanos,
+    /// How many are not answered before the connection has timed out (`TCP_KEEPCNT`).
+    pub count: u8,
 }
 
 /// A profile with what trying it has shown.
@@ -61,8 +91,14 @@ impl TriedProfile {
     pub fn new(profile: Profile) -> Result<Self, SocketsError> {
         let mut tried = TriedProfile { profile, forced: false };
         for family in [AddressFamily::INET, AddressFamily::INET6] {
-            let socket = match open(family) {
+            let socket = match open(family, tried.profile.multipath) {
                 Ok(socket) => socket,
+                // EPROTONOSUPPORT of a kernel that was built without it, ENOPROTOOPT where it is switched off (mptcp_init_sock).
+                Err(error @ (Errno::PROTONOSUPPORT | Errno::NOPROTOOPT))
+                    if tried.profile.multipath =>
+                {
+                    return Err(SocketsError::Multipath(error));
+                }
                 // Without IPv6 or IPv4 a machine can do what the other can.
                 Err(Errno::AFNOSUPPORT) => continue,
                 Err(Errno::MFILE | Errno::NFILE) => return Err(SocketsError::NoDescriptor),
@@ -80,16 +116,15 @@ impl TriedProfile {
 
     /// A new socket with these options, not blocking.
     pub fn socket(&self, family: AddressFamily) -> Result<OwnedFd, Errno> {
-        let socket = open(family)?;
+        let socket = open(family, self.profile.multipath)?;
         self.set(&socket, family).map_err(|(_, _, error)| error)?;
         Ok(socket)
     }
 
     /// Sets the options, in an order that connect(2) and listen(2) may follow.
     fn set(&self, socket: &OwnedFd, family: AddressFamily) -> Result<(), Refused> {
-        let Profile {
-            congestion, mss, send_buffer, receive_buffer, nagle, pacing, ttl, tos, ..
-        } = &self.profile;
+        let Profile { congestion, mss, send_buffer, receive_buffer, nagle, pacing, .. } =
+            &self.profile;
         option("TCP_NODELAY", !nagle, || sockopt::set_tcp_nodelay(socket, !nagle))?;
         if let Some(name) = congestion {
             option("TCP_CONGESTION", name, || sockopt::set_tcp_congestion(socket, name))?;
@@ -117,6 +152,46 @@ impl TriedProfile {
             let set = || system(set_max_pacing_rate(socket.as_fd(), rate));
             option("SO_MAX_PACING_RATE", rate, set)?;
         }
+        self.set_times(socket)?;
+        self.set_ip(socket, family)
+    }
+
+    /// How long, and how often, is waited for the peer.
+    fn set_times(&self, socket: &OwnedFd) -> Result<(), Refused> {
+        let Profile {
+            keep_alive, syn_retries, user_timeout, rto_min, rto_max, delayed_ack, ..
+        } = &self.profile;
+        if let Some(KeepAlive { idle, interval, count }) = *keep_alive {
+            option("SO_KEEPALIVE", true, || sockopt::set_socket_keepalive(socket, true))?;
+            option("TCP_KEEPIDLE", idle, || sockopt::set_tcp_keepidle(socket, idle.to_duration()))?;
+            option("TCP_KEEPINTVL", interval, || {
+                sockopt::set_tcp_keepintvl(socket, interval.to_duration())
+            })?;
+            option("TCP_KEEPCNT", count, || sockopt::set_tcp_keepcnt(socket, count.into()))?;
+        }
+        if let Some(time) = *user_timeout {
+            let millis = u32::try_from(time.get().div_ceil(1_000_000)).unwrap_or(u32::MAX);
+            option("TCP_USER_TIMEOUT", time, || sockopt::set_tcp_user_timeout(socket, millis))?;
+        }
+        let in_units = |time: Nanos, unit: u64| (time.get().div_ceil(unit), time.to_string());
+        let numbers = [
+            (IntOption::SynCount, syn_retries.map(|count| (u64::from(count), count.to_string()))),
+            (IntOption::RtoMinMicros, rto_min.map(|time| in_units(time, 1_000))),
+            (IntOption::RtoMaxMillis, rto_max.map(|time| in_units(time, 1_000_000))),
+            (IntOption::DelayedAckMicros, delayed_ack.map(|time| in_units(time, 1_000))),
+        ];
+        for (name, asked) in numbers {
+            let Some((number, text)) = asked else { continue };
+            let number = i32::try_from(number).unwrap_or(i32::MAX);
+            let set = || system(set_int_option(socket.as_fd(), name, number));
+            option(name.name(), text, set)?;
+        }
+        Ok(())
+    }
+
+    /// What the headers of IP say.
+    fn set_ip(&self, socket: &OwnedFd, family: AddressFamily) -> Result<(), Refused> {
+        let Profile { ttl, tos, dont_fragment, .. } = &self.profile;
         let six = family == AddressFamily::INET6;
         if let Some(ttl) = *ttl {
             match six {
@@ -133,6 +208,11 @@ impl TriedProfile {
                 }
                 false => option("IP_TOS", tos, || sockopt::set_ip_tos(socket, tos))?,
             }
+        }
+        if let Some(asked) = dont_fragment.filter(|_| !six) {
+            let value = if asked { MTU_DISCOVER_DO } else { MTU_DISCOVER_DONT };
+            let set = || system(set_int_option(socket.as_fd(), IntOption::MtuDiscover, value));
+            option(IntOption::MtuDiscover.name(), value, set)?;
         }
         Ok(())
     }
@@ -176,9 +256,10 @@ impl TriedProfile {
     }
 }
 
-fn open(family: AddressFamily) -> Result<OwnedFd, Errno> {
+fn open(family: AddressFamily, multipath: bool) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))
+    let protocol = if multipath { ipproto::MPTCP } else { ipproto::TCP };
+    socket_with(family, SocketType::STREAM, flags, Some(protocol))
 }
 
 /// The kernel takes an int and doubles it.

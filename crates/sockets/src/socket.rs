@@ -12,7 +12,9 @@ use rustix::io::Errno;
 use rustix::net::{
     RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown, sockopt,
 };
-use wirebeat_converse::stack::{Connection, ConnectionStats, Programs, Reason, SessionKey};
+use wirebeat_converse::stack::{
+    Connection, ConnectionSample, ConnectionStats, Programs, Reason, SessionKey,
+};
 use wirebeat_host::{TcpInfo, TcpState, tcp_info};
 use wirebeat_units::Nanos;
 
@@ -64,6 +66,10 @@ pub(crate) struct TcpSocket {
     pub queued: bool,
     /// Bytes that the kernel has taken over.
     sent: u64,
+    /// Segments sent again that were told already.
+    told_retransmits: u32,
+    /// Of Multipath TCP: what the kernel tells is of its first path, and forgotten when that is closed.
+    multipath: bool,
     /// Opened from here: the peer's acknowledgements count our SYN.
     opened_here: bool,
     established: bool,
@@ -104,6 +110,8 @@ impl TcpSocket {
             session,
             queued: false,
             sent: 0,
+            told_retransmits: 0,
+            multipath: false,
             opened_here: true,
             established: false,
             readable: false,
@@ -126,6 +134,12 @@ impl TcpSocket {
             writable: true,
             ..TcpSocket::opening(fd, session)
         }
+    }
+
+    /// The same, of Multipath TCP or not.
+    #[must_use]
+    pub fn of_multipath(self, multipath: bool) -> Self {
+        TcpSocket { multipath, ..self }
     }
 
     /// Keeps what an event said.
@@ -330,8 +344,13 @@ impl TcpSocket {
         }
         let fin_acked = self.acked(&info) > self.sent || info.bytes_acked.is_none();
         let reason = match sockopt::socket_error(&self.fd) {
-            _ if fin_acked => Reason::InOrder,
+            _ if fin_acked && !self.multipath => Reason::InOrder,
             Ok(Err(error)) => reason(error),
+            // paths are closed when both ends of the stream are acknowledged (RFC 8684 §3.3.3), else that is an error
+            Ok(Ok(())) if self.multipath => {
+                let stats = ConnectionStats { acked: self.sent, ..self.stats_of(&info) };
+                return Next::End(Reason::InOrder, stats);
+            }
             Ok(Ok(())) | Err(_) => Reason::Reset,
         };
         Next::End(reason, self.stats_of(&info))
@@ -340,6 +359,18 @@ impl TcpSocket {
     /// Bytes that the peer acknowledged, and one for FIN. The kernel counts sequence numbers: SYN too, where it was ours.
     fn acked(&self, info: &TcpInfo) -> u64 {
         info.bytes_acked.unwrap_or(0).saturating_sub(self.opened_here.into())
+    }
+
+    /// What the kernel knows of the connection while it is open.
+    pub fn look(&mut self) -> Option<ConnectionSample> {
+        let info = tcp_info(self.fd.as_fd()).ok().filter(|_| self.established)?;
+        let told = std::mem::replace(&mut self.told_retransmits, info.retransmits);
+        Some(ConnectionSample {
+            retransmitted: info.retransmits.saturating_sub(told).into(),
+            rtt: Some(info.rtt).filter(|rtt| *rtt > Nanos::ZERO),
+            cwnd: Some(u64::from(info.snd_cwnd) * u64::from(info.snd_mss)),
+            delivery_rate: info.delivery_rate.filter(|rate| rate.0 > 0),
+        })
     }
 
     /// What the kernel knows of the connection by now.
@@ -354,7 +385,7 @@ impl TcpSocket {
         ConnectionStats {
             rtt: Some(info.rtt).filter(|rtt| *rtt > Nanos::ZERO),
             data_segments: info.data_segs_out.unwrap_or(0).into(),
-            retransmitted: info.retransmits.into(),
+            retransmitted: info.retransmits.saturating_sub(self.told_retransmits).into(),
             acked: self.acked(info).min(self.sent),
         }
     }

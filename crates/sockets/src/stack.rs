@@ -14,7 +14,8 @@ use rustix::net::{
     AddressFamily, SocketFlags, accept_with, bind, connect, getsockname, listen, sockopt,
 };
 use wirebeat_converse::stack::{
-    Action, Connection, ConnectionStats, ProfileId, Programs, Reason, SessionKey, Stack,
+    Action, Connection, ConnectionSample, ConnectionStats, ProfileId, Programs, Reason, SessionKey,
+    Stack,
 };
 use wirebeat_host::set_bind_address_no_port;
 use wirebeat_units::Nanos;
@@ -170,7 +171,9 @@ impl HostStack {
         };
         match opened {
             Ok(fd) => {
-                let number = self.sockets.insert(TcpSocket::opening(fd, session));
+                let socket = TcpSocket::opening(fd, session);
+                let socket = socket.of_multipath(self.is_multipath(attempt.profile));
+                let number = self.sockets.insert(socket);
                 programs.opening(now, session, Connection(number));
             }
             Err(error) => {
@@ -178,6 +181,11 @@ impl HostStack {
                 programs.ended(now, session, reason(error), ConnectionStats::default());
             }
         }
+    }
+
+    fn is_multipath(&self, profile: ProfileId) -> bool {
+        let tried = self.profiles.get(usize::from(profile.0));
+        tried.is_some_and(|tried| tried.profile.multipath)
     }
 
     /// A socket that is on its way to be connected, watched under the number that comes next.
@@ -241,7 +249,8 @@ impl HostStack {
             match programs.accepted(now, Connection(number), profile) {
                 Some(session) => {
                     self.counters.accepted += 1;
-                    self.sockets.insert(TcpSocket::accepted(fd, session));
+                    let socket = TcpSocket::accepted(fd, session);
+                    self.sockets.insert(socket.of_multipath(self.is_multipath(profile)));
                 }
                 None => {
                     self.counters.unwanted += 1;
@@ -418,6 +427,10 @@ impl Stack for HostStack {
 
     fn open(&self) -> usize {
         self.sockets.len()
+    }
+
+    fn look(&mut self, Connection(number): Connection) -> Option<ConnectionSample> {
+        self.sockets.get_mut(number)?.look()
     }
 }
 

@@ -281,6 +281,7 @@ impl Core {
             tos: 0,
             ttl: segment::TTL,
             identification: self.identification(),
+            dont_fragment: true,
         };
         self.reply(reset);
     }

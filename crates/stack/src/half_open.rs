@@ -132,6 +132,7 @@ impl HalfOpen {
             tos: profile.tos & !ECN_MASK,
             ttl: profile.ttl,
             identification: core.identification(),
+            dont_fragment: profile.dont_fragment,
         }
     }
 

@@ -29,7 +29,7 @@
 //!   round trip after that data's news, or at once in recovery; a D-SACK makes it a quarter more each time. Of retransmissions
 //!   that are lost again only the first missing one is seen before the timeout.
 //! - Larger segments once a path has taken less: neither after ten minutes (RFC 1191 §6.3) nor by probes (RFC 4821 §7.3), and the next
-//!   session to the same peer begins anew. All packets of IPv4 have DF.
+//!   session to the same peer begins anew.
 //! - Undoing a reduction that turns out spurious (RFC 4015, 5682): a D-SACK only has it wait longer. HyStart++ (RFC 9406).
 //! - Urgent data counts as other data, and the urgent pointer is ignored (RFC 6093 advises against its use).
 //! - SYN cookies: SYNs beyond [`Limits::half_open`] are dropped and counted. Fast open (RFC 7413), AccECN (RFC 9768), MPTCP.

@@ -516,6 +516,7 @@ impl Tcb {
             tos: profile.tos & !ECN_MASK,
             ttl: profile.ttl,
             identification: core.identification(),
+            dont_fragment: profile.dont_fragment,
         };
         let Some(buffer) = out.buffer(outgoing.packet_len()) else { return false };
         if !outgoing.write(buffer, |_| ()) {
@@ -582,6 +583,7 @@ impl Tcb {
             tos: core.profile(self.profile).tos & !ECN_MASK,
             ttl: core.profile(self.profile).ttl,
             identification: core.identification(),
+            dont_fragment: core.profile(self.profile).dont_fragment,
         }
     }
 }

@@ -120,7 +120,7 @@ pub struct Profile {
     pub keep_alive: Option<KeepAlive>,
     /// How long a session stays in TIME-WAIT; zero: it is skipped. RFC 9293 §3.4.2 has 4 minutes, Linux 60 s.
     pub time_wait: Nanos,
-    /// How long a session waits in FIN-WAIT-2 for the peer to close; zero: for ever.
+    /// How long a session waits in FIN-WAIT-2 for a peer that sends nothing to close; zero: for ever.
     pub fin_wait_2: Nanos,
     /// When received bytes make room again.
     pub reading: Reading,
@@ -130,6 +130,8 @@ pub struct Profile {
     pub tos: u8,
     /// Time to live, or hop limit.
     pub ttl: u8,
+    /// Whether packets of IPv4 forbid to fragment them (DF), so that a router to a link that does not take them says so (RFC 1191).
+    pub dont_fragment: bool,
 }
 
 impl Default for Profile {
@@ -167,6 +169,7 @@ impl Default for Profile {
             out_of_order: OutOfOrder::Deliver,
             tos: 0,
             ttl: segment::TTL,
+            dont_fragment: true,
         }
     }
 }

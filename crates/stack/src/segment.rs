@@ -17,6 +17,8 @@ use crate::seq::Seq;
 pub const LEN: usize = 20;
 /// Hop limit and time to live, where nothing else is asked for (RFC 1700's default).
 pub const TTL: u8 = 64;
+/// Don't fragment, in the word of IPv4 that has the flags (RFC 791 §3.1).
+const DONT_FRAGMENT: u16 = 0x4000;
 
 /// Control bits and the two of ECN (RFC 9293 §3.1, RFC 3168 §6.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -237,8 +239,10 @@ pub struct Outgoing {
     pub tos: u8,
     /// Time to live, or hop limit.
     pub ttl: u8,
-    /// The identification of an IPv4 packet. It may not be fragmented, so any number will do (RFC 6864 §4.1).
+    /// The identification of an IPv4 packet. Of one that may not be fragmented any number will do (RFC 6864 §4.1).
     pub identification: u16,
+    /// Whether an IPv4 packet may not be fragmented (DF).
+    pub dont_fragment: bool,
 }
 
 impl Outgoing {
@@ -279,7 +283,8 @@ impl Outgoing {
                 let [l0, l1] = ((ipv4::LEN + content_len) as u16).to_be_bytes();
                 let [i0, i1] = self.identification.to_be_bytes();
                 let ([a, b, c, d], [e, f, g, h]) = (source.octets(), destination.octets());
-                // Flags: don't fragment.
+                let flags = if self.dont_fragment { DONT_FRAGMENT } else { 0 };
+                let [f0, f1] = flags.to_be_bytes();
                 *header = [
                     0x45,
                     self.tos,
@@ -287,8 +292,8 @@ impl Outgoing {
                     l1,
                     i0,
                     i1,
-                    0x40,
-                    0,
+                    f0,
+                    f1,
                     self.ttl,
                     Protocol::TCP.0,
                     0,
@@ -303,7 +308,8 @@ impl Outgoing {
                     h,
                 ];
                 // The words of the header as numbers: next to nothing to sum.
-                let fixed = 0x4000 + (u64::from(self.ttl) << 8 | u64::from(Protocol::TCP.0));
+                let fixed =
+                    u64::from(flags) + (u64::from(self.ttl) << 8 | u64::from(Protocol::TCP.0));
                 let own = (0x4500 | u64::from(self.tos)) + (ipv4::LEN + content_len) as u64;
                 let ends = u64::from(source.to_bits()) + u64::from(destination.to_bits());
                 let sum = fold(fixed + own + u64::from(self.identification) + ends);
@@ -411,6 +417,7 @@ mod tests {
             tos: 0xb9,
             ttl: 64,
             identification: 7,
+            dont_fragment: true,
         };
         let mut bytes = vec![0xee; outgoing.packet_len()];
         assert!(outgoing.write(&mut bytes, |into| into.copy_from_slice(payload)));
@@ -434,6 +441,31 @@ mod tests {
     }
 
     #[test]
+    fn packets_may_be_fragmented_where_that_is_asked_for() {
+        let mut outgoing = Outgoing {
+            tuple: tuple(false),
+            seq: Seq(1),
+            ack: Seq(0),
+            flags: Flags::SYN,
+            window: 0,
+            options: Options::default(),
+            payload_len: 0,
+            tos: 0,
+            ttl: TTL,
+            identification: 0x1234,
+            dont_fragment: true,
+        };
+        for (dont_fragment, flags) in [(true, 0x40), (false, 0)] {
+            outgoing.dont_fragment = dont_fragment;
+            let mut bytes = [0; 40];
+            assert!(outgoing.write(&mut bytes, |_| ()));
+            assert_eq!(bytes[4..8], [0x12, 0x34, flags, 0]);
+            assert_eq!(Sum::default().add_bytes(&bytes[..20]).checksum(), 0, "{bytes:x?}");
+            assert!(Segment::read(&bytes, Checksum::Verify).is_ok());
+        }
+    }
+
+    #[test]
     fn addresses_of_two_versions_and_short_buffers_are_refused() {
         let mut outgoing = Outgoing {
             tuple: tuple(false),
@@ -446,6 +478,7 @@ mod tests {
             tos: 0,
             ttl: TTL,
             identification: 0,
+            dont_fragment: true,
         };
         for len in 0..40 {
             assert!(!outgoing.write(&mut vec![0; len], |_| ()), "{len}");

@@ -126,6 +126,7 @@ impl TimeWait {
             tos: core.profile(self.profile).tos & !crate::segment::ECN_MASK,
             ttl: core.profile(self.profile).ttl,
             identification: core.identification(),
+            dont_fragment: core.profile(self.profile).dont_fragment,
         }
     }
 }

@@ -90,7 +90,7 @@ impl Tcb {
             Timer::Retransmit => self.retransmit(core, cx),
             Timer::Persist => self.persist(core, cx),
             Timer::KeepAlive => self.keep_alive(core, cx),
-            Timer::FinWait2 => Fate::Close(Reason::TimedOut),
+            Timer::FinWait2 => self.fin_wait_2(core, cx),
         }
     }
 
@@ -239,6 +239,17 @@ impl Tcb {
         self.timer_at = Tick::after(cx.now, self.next_timeout(&profile, left));
         core.ready.push(cx.node);
         Fate::Keep
+    }
+
+    /// The peer was to close. One that still sends is not waited for in vain: a session may be closed one way for long (RFC 9293
+    /// §3.6, case 1).
+    fn fin_wait_2<A: Application>(&mut self, core: &Core, cx: &Context<'_, A>) -> Fate {
+        let limit = ticks(core.profile(self.profile).fin_wait_2);
+        if cx.tick.since(self.last_heard) < limit {
+            self.timer_at = Tick(self.last_heard.0.wrapping_add(limit));
+            return Fate::Keep;
+        }
+        Fate::Close(Reason::TimedOut)
     }
 
     /// RFC 9293 §3.8.4.

@@ -9,8 +9,9 @@ use crate::flow;
 use crate::page::Page;
 use crate::session::volume::pauses;
 
-/// How long a closed connection keeps its ports (TIME-WAIT), in seconds: `TCP_TIMEWAIT_LEN` of Linux.
-const TIME_WAIT: f64 = 60.0;
+/// How long a closed connection keeps its ports (TIME-WAIT): `TCP_TIMEWAIT_LEN` of Linux, and of our own TCP where it is not asked
+/// for something else.
+const TIME_WAIT: Nanos = Nanos::from_secs(60);
 /// The ports that Linux takes by itself where nothing else is set: 32768 to 60999 (`ip_local_port_range`).
 const EPHEMERAL: u64 = 28_232;
 /// Ports that our own TCP takes client ports from: all that need no privilege, 1024 to 65535.
@@ -114,12 +115,20 @@ fn ports(spec: &SessionSpec, group: &SessionGroup, rate: Option<f64>) -> String 
             "{closer} closes first, so no port of a client waits after a session; {have}"
         );
     }
+    let time_wait = spec.tcp.time_wait.unwrap_or(TIME_WAIT);
+    if time_wait == Nanos::ZERO {
+        return format!(
+            "the client closes first, and TIME-WAIT is skipped, so that no port waits after a session; {have}"
+        );
+    }
+    let waits = format!("{} s", flow::number(time_wait.as_secs_f64()));
     let Some(rate) = rate else {
         return format!(
-            "the client closes first, and its port waits for 60 s then (TIME-WAIT); {have}"
+            "the client closes first, and its port waits for {waits} then (TIME-WAIT); {have}"
         );
     };
-    let needed = spec.count.map_or(f64::MAX, |count| count.get() as f64).min(rate * TIME_WAIT);
+    let needed = spec.count.map_or(f64::MAX, |count| count.get() as f64);
+    let needed = needed.min(rate * time_wait.get() as f64 / 1e9);
     // until the run ends no more are taken than it starts
     let started = (group.stop < Nanos::MAX)
         .then(|| rate * group.stop.saturating_sub(group.start).get() as f64 / 1e9);
@@ -131,7 +140,7 @@ fn ports(spec: &SessionSpec, group: &SessionGroup, rate: Option<f64>) -> String 
         false => "",
     };
     format!(
-        "about {} are taken: the client closes first, and its port waits for 60 s then (TIME-WAIT); {have}{verdict}",
+        "about {} are taken: the client closes first, and its port waits for {waits} then (TIME-WAIT); {have}{verdict}",
         flow::number(needed.ceil())
     )
 }

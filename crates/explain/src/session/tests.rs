@@ -44,6 +44,20 @@ fn a_rate_needs_ports_for_a_minute() {
 }
 
 #[test]
+fn ports_wait_as_long_as_time_wait_of_our_own_tcp_says() {
+    let of = |time: &str| {
+        explained(&format!(
+            "{{ from: a, to: b, stack: own, program: http, servers: {{ ports: 80 }}, rate: 1000/s, tcp: {{ time-wait: {time} }} }}"
+        ))
+    };
+    let short = of("1.5s");
+    assert!(short.contains("about 1,500 are taken"), "{short}");
+    assert!(short.contains("its port waits for 1.5 s then (TIME-WAIT)"), "{short}");
+    let none = of("0s");
+    assert!(none.contains("TIME-WAIT is skipped, so that no port waits"), "{none}");
+}
+
+#[test]
 fn bytes_and_segments_are_those_of_the_program() {
     let page = explained(
         "{ from: a, to: b, program: { request-response: { request: 1000B, response: 2896B, requests: 2 } }, \

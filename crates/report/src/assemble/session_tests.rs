@@ -394,6 +394,7 @@ fn distributions_and_statuses_survive_json_and_histograms_can_be_left_out() {
 #[test]
 fn groups_share_the_intervals_that_they_have_in_common() {
     let interval = |from: u64, to: u64, opened: u64| SessionIntervalCounts {
+        connections: None,
         from: Nanos::from_secs(from),
         to: Nanos::from_secs(to),
         counts: SessionCounts {

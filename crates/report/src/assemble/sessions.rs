@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use wirebeat_meter::connections::ConnectionGauges;
 use wirebeat_meter::session::{SessionCounts, SessionSummary, SessionTime};
 use wirebeat_units::{FrameRate, Nanos};
 
 use super::rates::digits;
 use crate::model::{
-    Expectation, FindingKind, PlannedActual, SessionBytes, SessionEnd, SessionEnds,
-    SessionInterval, SessionIntervals, SessionMessages, SessionRates, SessionReport,
+    Expectation, FindingKind, PlannedActual, SessionBytes, SessionConnections, SessionEnd,
+    SessionEnds, SessionInterval, SessionIntervals, SessionMessages, SessionRates, SessionReport,
     SessionSegments, SessionStarts, SessionTimes, Stats, StatusCount,
 };
 
@@ -62,6 +63,8 @@ pub struct SessionIntervalCounts {
     pub counts: SessionCounts,
     /// Sessions that were open when it ended.
     pub open: u64,
+    /// What open connections were like shortly before.
+    pub connections: Option<ConnectionGauges>,
 }
 
 impl SessionGroup {
@@ -186,18 +189,18 @@ fn times(summary: &SessionSummary) -> SessionTimes {
     }
 }
 
-/// What a group did in an interval, of which so many were open at its end.
+/// What a group did in an interval.
 pub fn session_interval(
     name: &str,
     end: SessionEnd,
-    counts: &SessionCounts,
-    open: u64,
+    interval: &SessionIntervalCounts,
 ) -> SessionInterval {
+    let SessionIntervalCounts { counts, open, connections, .. } = interval;
     let in_time = counts.ended().saturating_sub(counts.unfinished);
     SessionInterval {
         name: name.to_owned(),
         end,
-        open,
+        open: *open,
         due: (end == SessionEnd::Client).then_some(counts.due),
         expired: counts.expired,
         opened: counts.opened,
@@ -214,6 +217,18 @@ pub fn session_interval(
         acked_bytes: counts.acked_bytes,
         delivered_bytes: counts.delivered_bytes,
         retransmitted_segments: counts.retransmitted_segments,
+        connections: connections.as_ref().map(self::connections),
+    }
+}
+
+fn connections(of: &ConnectionGauges) -> SessionConnections {
+    let round_trip_ns = of.rtt_ns.mean();
+    SessionConnections {
+        sampled: of.sampled,
+        round_trip_ns,
+        round_trip_max_ns: round_trip_ns.map(|_| of.rtt_max.get()),
+        cwnd_bytes: of.cwnd.mean(),
+        delivery_bits_per_second: (of.delivery_rate.count > 0).then_some(of.delivery_rate.sum),
     }
 }
 
@@ -221,9 +236,9 @@ pub fn session_interval(
 pub(super) fn intervals(groups: &[SessionGroup]) -> Vec<SessionIntervals> {
     let mut all: BTreeMap<(Nanos, Nanos), Vec<SessionInterval>> = BTreeMap::new();
     for group in groups {
-        for SessionIntervalCounts { from, to, counts, open } in &group.intervals {
-            let one = session_interval(&group.name, group.end, counts, *open);
-            all.entry((*from, *to)).or_default().push(one);
+        for interval in &group.intervals {
+            let one = session_interval(&group.name, group.end, interval);
+            all.entry((interval.from, interval.to)).or_default().push(one);
         }
     }
     let interval = |((from, to), sessions): ((Nanos, Nanos), Vec<SessionInterval>)| {

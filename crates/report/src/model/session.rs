@@ -328,9 +328,31 @@ pub struct SessionInterval {
     pub acked_bytes: u64,
     /// Bytes that were received in order and handed to programs.
     pub delivered_bytes: u64,
-    /// Segments that were sent again.
+    /// Segments that were sent again, as far as open sessions were looked at; the rest when they end.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retransmitted_segments: u64,
+    /// What TCP knew of open connections shortly before the interval ended; absent where none was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<SessionConnections>,
+}
+
+/// What TCP knew of open connections of a group, at one end. What it does not say is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionConnections {
+    /// Connections that were looked at: at most 1,024 on each core.
+    pub sampled: u64,
+    /// The mean of their smoothed round trips.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_ns: Option<u64>,
+    /// The longest of these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_max_ns: Option<u64>,
+    /// The mean of their congestion windows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwnd_bytes: Option<u64>,
+    /// The sum of their delivery rates: how fast data arrived at the peers most recently. With the system's TCP alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery_bits_per_second: Option<u64>,
 }
 
 fn is_zero(count: &u64) -> bool {

@@ -2,7 +2,7 @@
 
 use wirebeat_units::human;
 
-use crate::model::{Interval, SessionEnd, SessionInterval};
+use crate::model::{Interval, SessionConnections, SessionEnd, SessionInterval};
 
 /// "  3.0 s  sent 1,000  received 990  0.51 Mbit/s  lost 10 (1.00 %)  p50 12.3 µs  p99 40.1 µs": when the interval ended, and
 /// what happened in it. What is not known is left out.
@@ -71,7 +71,10 @@ fn sessions(groups: &[SessionInterval], passed_ns: u64) -> String {
         row += &format!("  responses {}", per_second(responses, passed_ns));
     }
     row += &format!("  {}", megabits(delivered.saturating_add(sent), passed_ns));
-    let marks: [(&str, Counter); 4] = [
+    let looks: Vec<SessionConnections> = of(end).filter_map(|group| group.connections).collect();
+    row += &connections(&looks);
+    let marks: [(&str, Counter); 5] = [
+        ("sent again", |group| group.retransmitted_segments),
         ("failed", |group| group.failed),
         ("expired", |group| group.expired),
         ("unexpected", |group| group.unexpected),
@@ -84,6 +87,29 @@ fn sessions(groups: &[SessionInterval], passed_ns: u64) -> String {
         }
     }
     row
+}
+
+/// "  rtt 1.20 ms  cwnd 14.6 kB  delivery 94.1 Mbit/s": what open connections were like, each group as much as it has of them.
+fn connections(groups: &[SessionConnections]) -> String {
+    let mean = |value: fn(&SessionConnections) -> Option<u64>| {
+        let known = groups.iter().filter_map(|of| Some((of.sampled as f64, value(of)? as f64)));
+        let (weights, sum) = known.fold((0.0, 0.0), |(weights, sum), (weight, value)| {
+            (weights + weight, sum + weight * value)
+        });
+        (weights > 0.0).then(|| sum / weights)
+    };
+    let mut said = String::new();
+    if let Some(rtt) = mean(|of| of.round_trip_ns) {
+        said += &format!("  rtt {}", human::time(rtt));
+    }
+    if let Some(cwnd) = mean(|of| of.cwnd_bytes) {
+        said += &format!("  cwnd {}", human::bytes(cwnd));
+    }
+    let rates = groups.iter().filter_map(|of| of.delivery_bits_per_second);
+    if let Some(rate) = rates.reduce(u64::saturating_add) {
+        said += &format!("  delivery {}", human::bit_rate(rate as f64));
+    }
+    said
 }
 
 /// So many in so much time as a rate: "1,000/s", "0.500/s", "0/s".
@@ -197,7 +223,22 @@ mod tests {
         assert_eq!(shown(&[client.clone(), server.clone()]), both);
         assert_eq!(shown(std::slice::from_ref(&client)), both);
         assert_eq!(shown(&[server]), "  3.0 s  opened 999/s  open 56  82.0 Mbit/s");
-        let bad = SessionInterval { failed: 3, expired: 2, unexpected: 1, ..client };
+        let bad = SessionInterval { failed: 3, expired: 2, unexpected: 1, ..client.clone() };
         assert_eq!(shown(&[bad]), format!("{both}  failed 3  expired 2  unexpected 1"));
+        let looked = |sampled, ms: u64, cwnd| SessionInterval {
+            retransmitted_segments: 2,
+            connections: Some(SessionConnections {
+                sampled,
+                round_trip_ns: Some(ms * 1_000_000),
+                cwnd_bytes: Some(cwnd),
+                delivery_bits_per_second: Some(47_000_000),
+                ..SessionConnections::default()
+            }),
+            ..SessionInterval::default()
+        };
+        assert_eq!(
+            shown(&[looked(30, 10, 10_000), looked(10, 30, 30_000)]),
+            "  3.0 s  opened 0/s  open 0  0 Mbit/s  rtt 15.0 ms  cwnd 15.0 kB  delivery 94.0 Mbit/s  sent again 4"
+        );
     }
 }

@@ -2,10 +2,11 @@
 
 use std::fmt::Debug;
 
-use wirebeat_converse::stack::{Action, Programs, Stack};
+use wirebeat_converse::stack::{Action, Connection, Programs, Stack};
 use wirebeat_endpoint::OwnStack;
 use wirebeat_engine::clock::Clock;
 use wirebeat_engine::port::{RxPort, TxPort};
+use wirebeat_meter::connections::ConnectionSample;
 use wirebeat_sockets::HostStack;
 use wirebeat_units::{Fault, Nanos};
 
@@ -58,6 +59,10 @@ impl Stack for AnyCarrier {
 
     fn open(&self) -> usize {
         self.0.open()
+    }
+
+    fn look(&mut self, connection: Connection) -> Option<ConnectionSample> {
+        self.0.look(connection)
     }
 
     fn broken(&mut self) -> Option<Fault> {

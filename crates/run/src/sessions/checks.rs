@@ -8,6 +8,7 @@ use wirebeat_traffic::scenario::Scenario;
 use wirebeat_traffic::values::session::{AddressPool, StackChoice};
 use wirebeat_units::{Nanos, fault};
 
+use super::own_profile;
 use crate::error::RunError;
 use crate::ports::ResolvedPort;
 
@@ -207,7 +208,10 @@ fn check_client_ports(
         return Ok(None);
     };
     let closes_first = closes_first(scenario, &group.name);
-    if group.tcp.reset || closes_first == Some(false) || client.ops.is_empty() {
+    let own = group.stack == StackChoice::Own;
+    let time_wait = if own { own_profile::time_wait(&group.tcp) } else { TIME_WAIT };
+    let keeps_none = group.tcp.reset || closes_first == Some(false) || time_wait == Nanos::ZERO;
+    if keeps_none || client.ops.is_empty() {
         return Ok(None);
     }
     let to = group.servers.pool.addresses.get(0);
@@ -215,7 +219,6 @@ fn check_client_ports(
     // both are settings of the namespace
     let loopback = to.is_some_and(|to| to.is_loopback());
     let settings = || (reuses_time_wait(loopback), machine::ephemeral_ports());
-    let own = group.stack == StackChoice::Own;
     let (reuses, range) = match port.filter(|_| !own) {
         Some(port) => port.enter(settings)?,
         None if own => (false, None),
@@ -234,18 +237,19 @@ fn check_client_ports(
     let servers = servers.saturating_mul(group.servers.pool.addresses.len().max(1));
     let room =
         range.saturating_mul(servers).saturating_mul(group.clients.pool.addresses.len().max(1));
-    let lasts = group.stop.saturating_sub(group.start).min(TIME_WAIT);
+    let lasts = group.stop.saturating_sub(group.start).min(time_wait);
     let needed = rate.0.per_second() * lasts.get() as f64 / 1e9;
     let needed = needed.min(group.count as f64);
     if needed <= room as f64 {
         return Ok(None);
     }
     let why = fault!(
-        "{} connections within {lasts} need as many client ports, and there are {room}: a port stays in TIME-WAIT for 60 s \
-         after its client closed first", needed.round();
+        "{} connections within {lasts} need as many client ports, and there are {room}: a port stays in TIME-WAIT for \
+         {time_wait} after its client closed first", needed.round();
         "ask for at most {}/s, let the server close (server-closes: true), end with RST (tcp: {{ reset: true }}), or \
          give more client addresses", (room as f64 * 1e9 / lasts.get().max(1) as f64).floor()
     );
+    let why = if own { why.and_hint("skip it (tcp: { time-wait: 0s })") } else { why };
     match closes_first {
         Some(_) => Err(RunError::machine(why.at(format!("sessions.{}", group.name)))),
         // steps may leave it to the peer

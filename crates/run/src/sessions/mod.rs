@@ -10,7 +10,9 @@ mod counted;
 mod expectations;
 mod outcome;
 mod own;
+mod own_profile;
 mod ports;
+mod sample_times;
 mod simulated;
 mod words;
 mod worker;
@@ -23,6 +25,7 @@ use std::time::SystemTime;
 use wirebeat_converse::{End, Gates, Waiting};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_host::{CpuTimes, Machine};
+use wirebeat_meter::connections::ConnectionGauges;
 use wirebeat_meter::session::SessionCounts;
 use wirebeat_report::assemble::{SessionIntervalCounts, session_interval};
 use wirebeat_report::model::{self, FlowInterval, Interval, Report, SessionEnd};
@@ -71,6 +74,9 @@ pub(crate) struct PreparedSessions {
 
 /// Which groups' ends a snapshot of counts is of.
 pub(crate) type Counts = BTreeMap<(usize, SessionEnd), SessionCounts>;
+
+/// What open connections of groups' ends were like.
+type Samples = BTreeMap<(usize, SessionEnd), ConnectionGauges>;
 
 /// Compiles the sessions of `scenario`, finds their ports, and listens where they have servers. No session starts.
 ///
@@ -135,6 +141,7 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
                 },
                 drift: drift(scenario),
                 time: scenario.run.time,
+                interval: options.interval.unwrap_or(scenario.run.interval),
                 settle: scenario.run.settle,
                 changes: None,
                 gates: None,
@@ -283,7 +290,7 @@ impl PreparedSessions {
         if let Some(simulated) = finished.iter().find(|worker| worker.ended.is_some()) {
             ended = simulated.ended.unwrap_or(ended);
             begin = simulated::BEGIN;
-            watch.end_at(ended, summed(&simulated.last), observer);
+            watch.end_at(ended, summed(&simulated.last), Samples::new(), observer);
         }
         outcome::report(
             self,
@@ -331,7 +338,7 @@ impl Watching {
         let Some(elapsed) = now.get().checked_sub(self.begin.get()).map(Nanos::new) else { return };
         let to = Nanos::new(elapsed.get() / self.interval.get().max(1) * self.interval.get());
         if to > self.before.0 {
-            self.tell(to, counts(workers), observer);
+            self.tell(to, counts(workers), self.samples(workers, to), observer);
         }
         if observer.watches() && self.looks.due(elapsed, self.duration) {
             observer.progress(&self.progress(&counts(workers), elapsed, false));
@@ -340,8 +347,8 @@ impl Watching {
 
     /// What was looked at on the virtual clock since the last time, in the order of its time.
     fn take_in(&mut self, workers: &[Worker], observer: &mut dyn Observer) {
-        for (to, counts) in workers.iter().flat_map(Worker::take_intervals) {
-            self.tell(to, summed(&counts), observer);
+        for of in workers.iter().flat_map(Worker::take_intervals) {
+            self.tell(of.to, summed(&of.counts), gathered(of.samples), observer);
         }
     }
 
@@ -355,25 +362,41 @@ impl Watching {
     }
 
     fn last(&mut self, workers: &[Worker], now: Nanos, observer: &mut dyn Observer) {
-        self.end_at(now.saturating_sub(self.begin), counts(workers), observer);
+        let elapsed = now.saturating_sub(self.begin);
+        let samples = self.samples(workers, elapsed);
+        self.end_at(elapsed, counts(workers), samples, observer);
     }
 
-    fn end_at(&mut self, elapsed: Nanos, counts: Counts, observer: &mut dyn Observer) {
+    /// What open connections were like in the interval that ends at `to`.
+    fn samples(&self, workers: &[Worker], to: Nanos) -> Samples {
+        let number = to.get().saturating_sub(1) / self.interval.get().max(1);
+        gathered(workers.iter().flat_map(|worker| worker.samples(number)))
+    }
+
+    fn end_at(
+        &mut self,
+        elapsed: Nanos,
+        counts: Counts,
+        samples: Samples,
+        observer: &mut dyn Observer,
+    ) {
         observer.progress(&self.progress(&counts, elapsed, true));
         if elapsed > self.before.0 {
-            self.tell(elapsed, counts, observer);
+            self.tell(elapsed, counts, samples, observer);
         }
     }
 
     /// An interval that ended at `to`.
-    fn tell(&mut self, to: Nanos, counts: Counts, observer: &mut dyn Observer) {
+    fn tell(&mut self, to: Nanos, counts: Counts, samples: Samples, observer: &mut dyn Observer) {
         let from = self.before.0;
         let mut sessions = Vec::new();
         for (&(group, end), now) in &counts {
             let since = now.since(&self.before.1.get(&(group, end)).copied().unwrap_or_default());
             let name = self.names.get(group).map_or("", |name| name);
-            sessions.push(session_interval(name, end, &since, now.open()));
-            let row = SessionIntervalCounts { from, to, counts: since, open: now.open() };
+            let connections = samples.get(&(group, end)).copied();
+            let row =
+                SessionIntervalCounts { from, to, counts: since, open: now.open(), connections };
+            sessions.push(session_interval(name, end, &row));
             if self.intervals.len() < INTERVALS_MAX * counts.len().max(1) {
                 self.intervals.push((group, end, row));
             }
@@ -432,6 +455,15 @@ fn summed(counts: &[(usize, End, SessionCounts)]) -> Counts {
     let mut all = Counts::new();
     for (group, end, counts) in counts {
         all.entry((*group, of(*end))).or_default().merge(counts);
+    }
+    all
+}
+
+/// What open connections were like, each end of a group once.
+fn gathered(samples: impl IntoIterator<Item = (usize, End, ConnectionGauges)>) -> Samples {
+    let mut all = Samples::new();
+    for (group, end, found) in samples {
+        all.entry((group, of(end))).or_default().merge(&found);
     }
     all
 }

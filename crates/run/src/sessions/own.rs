@@ -1,15 +1,16 @@
-//! Our own TCP for the sessions of a port: its hosts, its profiles, how much it holds.
+//! Our own TCP for the sessions of a port: its hosts, how much it holds. What is asked of it is `own_profile.rs`.
 
 use std::net::IpAddr;
 
 use wirebeat_endpoint::{Listener, Settings};
 use wirebeat_neighbours::{AddressPair, Hosts, Link, Neighbours, Settings as HostSettings};
-use wirebeat_stack::{Congestion, Limits, Profile, Reading};
+use wirebeat_stack::Limits;
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
-use wirebeat_traffic::values::session::{AddressPool, Pool, TcpSpec};
-use wirebeat_units::{Nanos, fault};
+use wirebeat_traffic::values::session::{AddressPool, Pool};
+use wirebeat_units::fault;
 use wirebeat_wire::mac::MacAddr;
 
+use super::own_profile;
 use crate::error::RunError;
 use crate::ports::ResolvedPort;
 
@@ -21,8 +22,6 @@ const SESSIONS_MAX: u64 = 4 << 20;
 const TIME_WAIT_MAX: u64 = 6_000_000;
 /// The MTU of a link in memory.
 const MTU: u32 = 1500;
-/// The receive window where nothing else is asked for: 1 Gbit/s over 8 ms, and what Linux begins to grow to.
-const WINDOW: u32 = 1 << 20;
 
 /// What an engine needs to put our own TCP on a port.
 #[derive(Debug)]
@@ -50,12 +49,7 @@ pub(super) fn parts(
     let mtu = port.spec.mtu.map_or(port.link.as_ref().map_or(MTU, |link| link.mtu), |mtu| {
         u32::try_from(mtu.get()).unwrap_or(MTU)
     });
-    let clients = sessions.groups.iter().map(|group| profile(group, mtu));
-    let servers = sessions
-        .groups
-        .iter()
-        .map(|group| Profile { syn_retries: answers_within(group.timeout), ..profile(group, mtu) });
-    let profiles: Vec<Profile> = clients.chain(servers).collect();
+    let profiles = own_profile::of(sessions, mtu);
     if profiles.len() > 256 {
         return Err(RunError::usage(fault!(
             "{} groups of sessions are more than our own TCP knows, 128", sessions.groups.len();
@@ -102,47 +96,6 @@ impl Secret {
     }
 }
 
-/// Bytes of data in a packet that is cut into segments below us: with headers it stays below 65,535 bytes.
-const LARGE: u32 = 64_000;
-/// Bytes of the shortest headers of IPv4 and TCP.
-const HEADERS: u32 = 40;
-
-fn profile(group: &SessionGroup, mtu: u32) -> Profile {
-    let TcpSpec { congestion, mss, receive_buffer, nagle, .. } = &group.tcp;
-    let window =
-        receive_buffer.map_or(WINDOW, |bytes| u32::try_from(bytes.get()).unwrap_or(WINDOW));
-    Profile {
-        mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
-        mss: mss.map(Into::into),
-        window,
-        gso_segments: u8::try_from(LARGE / mtu.saturating_sub(HEADERS).max(1)).unwrap_or(u8::MAX),
-        nagle: *nagle,
-        congestion: match congestion.as_deref() {
-            Some("reno") => Congestion::NewReno,
-            Some("none") => Congestion::None,
-            _ => Congestion::Cubic,
-        },
-        // as Linux has them, so that both ends of a comparison wait alike
-        rto_min: Nanos::from_millis(200),
-        slow_start_step: 2,
-        quick_acks: 16,
-        // programs look into what they receive, in order and as they have room
-        reading: Reading::Manual,
-        tos: group.tos.unwrap_or(0),
-        ttl: group.ttl.unwrap_or(64),
-        ..Profile::default()
-    }
-}
-
-/// How often the answer to a SYN is repeated, one second after the first and then each time after twice as long (RFC 6298), so that
-/// a session that its client does not open is given up within `timeout`.
-fn answers_within(timeout: Nanos) -> u8 {
-    let seconds = timeout.get() / 1_000_000_000;
-    // 1 s, 3 s, 7 s and so on are over when it is given up after 0, 1, 2 repetitions
-    let given_up = (seconds + 1).checked_ilog2().unwrap_or(0).saturating_sub(1);
-    u8::try_from(given_up).unwrap_or(u8::MAX).min(Profile::default().syn_retries)
-}
-
 /// How much there has to be room for.
 fn limits(sessions: &Sessions) -> Limits {
     let mut open = 0_u64;
@@ -159,8 +112,12 @@ fn limits(sessions: &Sessions) -> Limits {
         let most = group.limit.and_then(|limit| limit.most_open()).map(u64::from);
         let most = most.or(group.users.map(u64::from)).or(by_rate).unwrap_or(SESSIONS);
         open = open.saturating_add(most.min(SESSIONS_MAX).saturating_mul(ends));
-        let in_a_minute = a_second.map_or(SESSIONS, |rate| rate.saturating_mul(61));
-        waiting = waiting.saturating_add(in_a_minute.min(group.count).max(most));
+        let waits = own_profile::time_wait(&group.tcp).get().div_ceil(1_000_000_000);
+        if waits > 0 {
+            // and a second more, for bursts
+            let in_time_wait = a_second.map_or(SESSIONS, |rate| rate.saturating_mul(waits + 1));
+            waiting = waiting.saturating_add(in_time_wait.min(group.count).max(most));
+        }
     }
     let open = open.clamp(1024, SESSIONS_MAX) as usize;
     Limits {
@@ -261,16 +218,4 @@ fn look_around(
         settings.on_link.truncate(wirebeat_neighbours::PREFIXES_MAX);
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn half_open_sessions_are_given_up_within_the_timeout_of_their_group() {
-        let within = |seconds| answers_within(Nanos::from_secs(seconds));
-        assert_eq!([0, 1, 2, 3, 6, 7, 10, 15].map(within), [0, 0, 0, 1, 1, 2, 2, 3]);
-        assert_eq!(within(1_000_000), Profile::default().syn_retries);
-    }
 }

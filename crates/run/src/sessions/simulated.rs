@@ -18,7 +18,7 @@ use wirebeat_units::{BufferLen, Nanos};
 
 use super::carrier::Carrier;
 use super::own::OwnParts;
-use super::worker::{CLOSE, CLOSING, Finished, Shared, ends};
+use super::worker::{CLOSE, CLOSING, EndSamples, Finished, Shared, ShownInterval, ends};
 use crate::error::RunError;
 
 /// When a run in no time begins, on its own clock: not at zero, so that nothing is before it.
@@ -154,7 +154,9 @@ impl Ready {
         loop {
             now = self.step(finish.min(next_interval));
             if now >= next_interval {
-                shared.show_interval(now.saturating_sub(BEGIN), self.counts());
+                let samples = self.samples();
+                let to = now.saturating_sub(BEGIN);
+                shared.show_interval(ShownInterval { to, counts: self.counts(), samples });
                 next_interval = now.saturating_add(self.interval);
             }
             if self.has_failed() {
@@ -205,6 +207,17 @@ impl Ready {
     fn error(&self) -> Option<String> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.as_ref().map(PortError::to_string)
+    }
+
+    /// Looks at open connections, which takes no time here.
+    fn samples(&mut self) -> EndSamples {
+        let mut all = EndSamples::new();
+        for end in &mut self.ends {
+            end.begin_samples();
+            while !end.sample() {}
+            all.extend(end.samples());
+        }
+        all
     }
 
     fn counts(&self) -> Vec<(usize, End, SessionCounts)> {

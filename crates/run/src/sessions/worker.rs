@@ -11,9 +11,10 @@ use wirebeat_converse::{Converse, End, Gates, Waiting};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::drive::Update;
 use wirebeat_engine_linux::affinity;
+use wirebeat_meter::connections::ConnectionGauges;
 use wirebeat_meter::session::{SessionCounts, SessionSummary};
 use wirebeat_netlink::Namespace;
-use wirebeat_sockets::{HostStack, Limits, Profile};
+use wirebeat_sockets::{HostStack, KeepAlive, Limits, Profile};
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
 use wirebeat_traffic::schedule::Shard;
 use wirebeat_traffic::values::session::StackChoice;
@@ -21,6 +22,7 @@ use wirebeat_units::{Fault, Nanos};
 
 use super::carrier::{AnyCarrier, Carrier};
 use super::counted::Counted;
+use super::sample_times::SampleTimes;
 use super::simulated::Simulation;
 use crate::control::Changeable;
 use crate::error::RunError;
@@ -49,6 +51,8 @@ pub(super) struct Job {
     pub(super) drift: Option<Nanos>,
     /// How long the run lasts, where the scenario says it.
     pub(super) time: Option<Nanos>,
+    /// Open connections are looked at once in each interval.
+    pub(super) interval: Nanos,
     /// How long servers go on after the last client.
     pub(super) settle: Nanos,
     /// What groups wait for.
@@ -75,8 +79,10 @@ pub(super) struct Shared {
     counts: Mutex<Vec<(usize, End, SessionCounts)>>,
     /// One of the orders below.
     pub(super) order: AtomicU8,
-    /// Of a run in no time: the ends of intervals that nobody has looked at yet, and the counts there.
-    intervals: Mutex<Vec<(Nanos, EndCounts)>>,
+    /// What open connections were like at the latest look, and the number of the interval in which that was.
+    samples: Mutex<(u64, EndSamples)>,
+    /// Of a run in no time: the intervals that nobody has looked at yet.
+    intervals: Mutex<Vec<ShownInterval>>,
     /// Whether its clients have nothing more to do.
     clients_done: AtomicBool,
     /// Whether it goes on for the other ends of its sessions alone.
@@ -90,9 +96,14 @@ impl Shared {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
     }
 
-    /// Shows the counts at the end of an interval on a virtual clock.
-    pub(super) fn show_interval(&self, to: Nanos, counts: EndCounts) {
-        self.intervals.lock().unwrap_or_else(PoisonError::into_inner).push((to, counts));
+    /// Shows an interval that ended on a virtual clock.
+    pub(super) fn show_interval(&self, interval: ShownInterval) {
+        self.intervals.lock().unwrap_or_else(PoisonError::into_inner).push(interval);
+    }
+
+    /// Shows what open connections are like in an interval.
+    fn show_samples(&self, interval: u64, samples: EndSamples) {
+        *self.samples.lock().unwrap_or_else(PoisonError::into_inner) = (interval, samples);
     }
 
     /// Shows that it is done.
@@ -123,6 +134,20 @@ pub(super) struct Worker {
 
 /// What each end of a group has counted so far.
 pub(super) type EndCounts = Vec<(usize, End, SessionCounts)>;
+
+/// What open connections of each end of a group were like.
+pub(super) type EndSamples = Vec<(usize, End, ConnectionGauges)>;
+
+/// An interval on a virtual clock.
+#[derive(Debug)]
+pub(super) struct ShownInterval {
+    /// When it ended, from the begin of the run.
+    pub(super) to: Nanos,
+    /// What was counted until then.
+    pub(super) counts: EndCounts,
+    /// What open connections were like then.
+    pub(super) samples: EndSamples,
+}
 
 /// What a worker left.
 #[derive(Debug, Default)]
@@ -164,6 +189,18 @@ fn profile(group: &SessionGroup, core: Shard) -> Profile {
         pacing: tcp.pacing,
         ttl: group.ttl,
         tos: group.tos,
+        dont_fragment: group.dont_fragment,
+        keep_alive: tcp.keep_alive.map(|probes| KeepAlive {
+            idle: probes.idle,
+            interval: probes.interval,
+            count: probes.count,
+        }),
+        syn_retries: tcp.syn_retries,
+        user_timeout: tcp.user_timeout,
+        rto_min: tcp.rto.min,
+        rto_max: tcp.rto.max,
+        delayed_ack: tcp.delayed_ack,
+        multipath: tcp.multipath,
         shared_port: core.cores > 1,
     }
 }
@@ -277,8 +314,14 @@ impl Worker {
         self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What open connections were like in the interval of this number; nothing where they were not looked at in it.
+    pub(super) fn samples(&self, interval: u64) -> EndSamples {
+        let samples = self.shared.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        if samples.0 == interval { samples.1.clone() } else { EndSamples::new() }
+    }
+
     /// The intervals on its virtual clock that have ended since the last time.
-    pub(super) fn take_intervals(&self) -> Vec<(Nanos, EndCounts)> {
+    pub(super) fn take_intervals(&self) -> Vec<ShownInterval> {
         std::mem::take(&mut *self.shared.intervals.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -337,6 +380,7 @@ fn run(
         job: &job,
         begin,
         shown: Nanos::ZERO,
+        sample_times: SampleTimes::new(job.interval),
         known: 0,
         version: 0,
         is_needed_longer,
@@ -431,6 +475,7 @@ struct Turning<'a> {
     job: &'a Job,
     begin: Nanos,
     shown: Nanos,
+    sample_times: SampleTimes,
     /// The changes that were taken in: how many, and up to which version.
     known: usize,
     version: u64,
@@ -543,11 +588,28 @@ impl Turning<'_> {
 
     fn turn(&mut self, now: Nanos, until: Nanos) -> Nanos {
         self.listen();
-        let now = self.converse.turn(now, until.min(now.saturating_add(LOOK)));
+        let wait = self.sample_times.wait(now.saturating_sub(self.begin), LOOK);
+        let now = self.converse.turn(now, until.min(now.saturating_add(wait)));
+        self.look(now);
         if now.saturating_sub(self.shown) >= SHOWN {
             self.show(now);
         }
         now
+    }
+
+    /// Looks at open connections, where it is time to.
+    fn look(&mut self, now: Nanos) {
+        // before the begin nothing is open
+        let Some(elapsed) = now.get().checked_sub(self.begin.get()).map(Nanos::new) else { return };
+        if self.sample_times.begins(elapsed) {
+            self.converse.begin_samples();
+        }
+        if let Some(interval) = self.sample_times.under_way
+            && self.converse.sample()
+        {
+            self.sample_times.under_way = None;
+            self.shared.show_samples(interval, self.converse.samples());
+        }
     }
 
     fn show(&mut self, now: Nanos) {

@@ -50,6 +50,7 @@ mod selftest;
 mod servers;
 mod sessions;
 mod slow_program;
+mod tcp_options;
 mod timestamps;
 mod trace;
 mod two_hosts;

@@ -55,6 +55,7 @@ impl Packet {
                 tos,
                 ttl: 64,
                 identification: 0,
+                dont_fragment: true,
             };
             let mut bytes = vec![0; outgoing.packet_len()];
             assert!(outgoing.write(&mut bytes, |into| into.copy_from_slice(piece)));

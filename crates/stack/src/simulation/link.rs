@@ -157,6 +157,7 @@ fn forge(packet: &[u8], random: &mut Random) -> Option<Vec<u8>> {
         tos: 0,
         ttl: 64,
         identification: 0,
+        dont_fragment: true,
     };
     let mut bytes = vec![0; outgoing.packet_len()];
     outgoing.write(&mut bytes, |_| ()).then_some(bytes)

@@ -149,6 +149,7 @@ fn profile(random: &mut Random, strict: bool, silent: bool) -> Profile {
         out_of_order: if random.once_in(3) { OutOfOrder::Discard } else { OutOfOrder::Deliver },
         tos: 0,
         ttl: 64,
+        dont_fragment: true,
     }
 }
 

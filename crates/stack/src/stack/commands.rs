@@ -162,6 +162,7 @@ impl Stack {
                 tos: profile.tos & !ECN_MASK,
                 ttl: profile.ttl,
                 identification: self.core.identification(),
+                dont_fragment: profile.dont_fragment,
             };
             self.core.reply(reset);
         }

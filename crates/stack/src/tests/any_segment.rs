@@ -108,6 +108,7 @@ proptest! {
                         tos: flags,
                         ttl: 64,
                         identification: 0,
+                        dont_fragment: true,
                     };
                     let mut packet = vec![0; outgoing.packet_len()];
                     outgoing.write(&mut packet, |_| ());
@@ -129,6 +130,7 @@ proptest! {
                         tos: 0,
                         ttl: 1,
                         identification: 0,
+                        dont_fragment: true,
                     };
                     let mut packet = vec![0; outgoing.packet_len()];
                     outgoing.write(&mut packet, |_| ());

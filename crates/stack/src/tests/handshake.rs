@@ -58,6 +58,38 @@ fn we_open_and_close_first() {
 }
 
 #[test]
+fn a_peer_that_goes_on_sending_is_waited_for_after_our_fin() {
+    let profile = Profile { fin_wait_2: Nanos::from_secs(2), ..plain() };
+    let (mut play, id) = Play::established(profile, Options::default());
+    play.stack.close(play.now, id, &mut play.program).unwrap();
+    assert_eq!(play.sent(), [seg(FIN_ACK, 1, 1, 0)]);
+    play.peer(ACK, 1, 2, 0);
+    for second in 0..5 {
+        play.wait(1_500);
+        assert_eq!(state(&play), Some(State::FinWait2));
+        play.peer(ACK, 1 + second, 2, 1);
+        assert_eq!(play.sent(), [seg(ACK, 2, 2 + second, 0)]);
+    }
+    play.wait(1_900);
+    assert_eq!(state(&play), Some(State::FinWait2));
+    play.wait(200);
+    assert_eq!(play.program.events.last(), Some(&Event::Closed(Reason::TimedOut)));
+}
+
+#[test]
+fn a_session_that_skips_time_wait_frees_its_ports_at_once() {
+    let profile = Profile { time_wait: Nanos::ZERO, ..plain() };
+    let (mut play, id) = Play::established(profile, Options::default());
+    play.stack.close(play.now, id, &mut play.program).unwrap();
+    assert_eq!(play.sent(), [seg(FIN_ACK, 1, 1, 0)]);
+    play.peer(FIN_ACK, 1, 2, 0);
+    assert_eq!(play.sent(), [seg(ACK, 2, 2, 0)]);
+    assert_eq!(play.program.events.last(), Some(&Event::Closed(Reason::InOrder)));
+    assert_eq!(play.stack.counters().in_state(State::TimeWait), 0);
+    assert!(play.stack.connect(play.now, &Open { tuple: play.tuple, profile: 0, user: 0 }).is_ok());
+}
+
+#[test]
 fn the_peer_opens_and_closes_first() {
     let mut play = accepted(plain());
     play.peer(FIN_ACK, 1, 1, 4);

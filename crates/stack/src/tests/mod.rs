@@ -165,6 +165,7 @@ impl Play {
             tos: 0,
             ttl: 64,
             identification: 0,
+            dont_fragment: true,
         };
         let mut packet = vec![0; outgoing.packet_len()];
         assert!(outgoing.write(&mut packet, |into| into.fill(b'x')));

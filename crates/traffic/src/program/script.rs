@@ -85,6 +85,8 @@ pub struct SessionGroup {
     pub ttl: Option<u8>,
     /// The ToS byte or traffic class.
     pub tos: Option<u8>,
+    /// Whether IPv4 packets forbid to fragment them.
+    pub dont_fragment: Option<bool>,
 }
 
 /// A pool and the order in which sessions take from it.

@@ -44,8 +44,8 @@ full! {
 full! {
     SessionSpec:
     always { program stack rate departures burst start timeout }
-    given { after
-        from to clients servers users think hold stop count at limit tcp ttl dscp expect
+    given {
+        from to clients servers users think hold after stop count at limit tcp ttl dscp dont_fragment expect
     }
 }
 

@@ -31,6 +31,15 @@ const VALUES: &[(&str, &[&str])] = &[
     ("sessions.g.after.group", &["h"]),
     ("mix.rate", &["1Gbps", "1Gbps@line", "1000/s"]),
     (".jump.if", &["n < 3"]),
+    ("sessions.g.tcp.delayed-ack", &["40ms", "0"]),
+    ("sessions.g.tcp.fin-timeout", &["2s"]),
+    ("sessions.g.tcp.time-wait", &["0s", "2m"]),
+    ("sessions.g.tcp.user-timeout", &["1.5s"]),
+    (".rto.initial", &["1s"]),
+    (".rto.min", &["100ms"]),
+    (".rto.max", &["2m"]),
+    (".keep-alive.idle", &["10s"]),
+    (".keep-alive.interval", &["10s"]),
     ("ports.a.cable.loss", &["0.01", "1"]),
     ("ports.a.hosts.vlan", &["7"]),
     ("ports.a.hosts.gateways", &[r#"["10.0.0.254", "2001:db8::fe"]"#]),
@@ -129,6 +138,9 @@ const NAMES: &[(&str, &str)] = &[
     (".http.response-headers", "Server"),
 ];
 
+/// A group over our own TCP, for what the system cannot do.
+const OWN: &str = r#"{ "sessions": { "g": { "stack": "own", "clients": { "addresses": "10.0.0.7" }, "servers": { "addresses": "10.0.0.8" } } } }"#;
+
 /// What else a scenario has where a key is in use, by its path, the beginning of that, or the path, '=' and a word. It lies
 /// beneath the value; null takes a key away.
 const NEEDS: &[(&str, &str)] = &[
@@ -147,10 +159,6 @@ const NEEDS: &[(&str, &str)] = &[
         r#"{ "ports": { "a": { "peer": "10.0.0.3:5960" } }, "flows": { "x": { "from": "b", "to": "a" } } }"#,
     ),
     ("run.drift", r#"{ "run": { "late": "drop" } }"#),
-    (
-        "sessions.g.stack=own",
-        r#"{ "sessions": { "g": { "clients": { "addresses": "10.0.0.7" }, "servers": { "addresses": "10.0.0.8" } } } }"#,
-    ),
     ("sessions.g.limit.beyond", r#"{ "sessions": { "g": { "limit": { "open": 5 } } } }"#),
     (
         "sessions.g.after",
@@ -161,6 +169,18 @@ const NEEDS: &[(&str, &str)] = &[
         r#"{ "sessions": { "g": { "from": "a", "program": "http", "servers": { "addresses": "10.0.0.8", "ports": 80 } } } }"#,
     ),
     ("mix.rate", r#"{ "mix": { "shares": { "g": 1 } } }"#),
+    ("sessions.g.stack=own", OWN),
+    ("sessions.g.tcp.black-hole-detection", OWN),
+    ("sessions.g.tcp.data-retries", OWN),
+    ("sessions.g.tcp.delayed-ack", OWN),
+    ("sessions.g.tcp.ecn", OWN),
+    ("sessions.g.tcp.fin-timeout", OWN),
+    ("sessions.g.tcp.initial-window", OWN),
+    ("sessions.g.tcp.rto.initial", OWN),
+    ("sessions.g.tcp.sack", OWN),
+    ("sessions.g.tcp.time-wait", OWN),
+    ("sessions.g.tcp.timestamps", OWN),
+    ("sessions.g.tcp.window-scaling", OWN),
     ("sessions.g.users", r#"{ "sessions": { "g": { "rate": null } } }"#),
     ("sessions.g.think", r#"{ "sessions": { "g": { "rate": null, "users": 3 } } }"#),
     (

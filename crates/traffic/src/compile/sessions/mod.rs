@@ -177,6 +177,7 @@ impl ScriptMaker<'_> {
             tcp: spec.tcp.clone(),
             ttl: spec.ttl.map(Into::into),
             tos: spec.dscp.map(|dscp| dscp.to_tos()),
+            dont_fragment: spec.dont_fragment,
         })
     }
 }

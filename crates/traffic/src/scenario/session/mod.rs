@@ -4,6 +4,7 @@
 //! `program/` is what is said (one file for each kind of program), `expect.rs` what has to come of it; whom a group talks to, how
 //! many at a time and what is asked of TCP is `values/session/`. When sessions start is said in the words of flows.
 
+mod abilities;
 pub mod expect;
 pub mod mix;
 pub mod program;
@@ -26,7 +27,8 @@ use super::{FlowSpec, Invalid, KeyPath, RunSpec, Scenario};
 use crate::text::hint::with_hint;
 use crate::values::session::whole_per_second;
 pub use crate::values::session::{
-    AddressPool, AddressRange, Beyond, Limit, Pool, PoolOrder, PortPool, StackChoice, TcpSpec,
+    AddressPool, AddressRange, Beyond, KeepAlive, Limit, Pool, PoolOrder, PortPool, RtoSpec,
+    StackChoice, TcpSpec,
 };
 pub use expect::{Expectation, Measured};
 pub use mix::Mix;
@@ -115,6 +117,9 @@ pub struct SessionSpec {
     /// The DSCP of packets. Default: that of the system.
     #[serde(default, skip_serializing_if = "is_default")]
     pub dscp: Option<Dscp>,
+    /// Whether packets forbid routers to fragment them (the bit DF of IPv4). Default: yes, as path MTU discovery needs it (RFC 1191).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub dont_fragment: Option<bool>,
     /// What has to come of it: where one is not met, the program ends with exit code 4.
     #[serde(default, skip_serializing_if = "is_default")]
     pub expect: Vec<Expectation>,
@@ -161,6 +166,7 @@ impl SessionSpec {
             tcp: TcpSpec::default(),
             ttl: None,
             dscp: None,
+            dont_fragment: None,
             expect: Vec::new(),
         }
     }
@@ -227,6 +233,7 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
     if spec.stack == StackChoice::Own {
         check_own(scenario, name, spec)?;
     }
+    abilities::check(spec).map_err(|(key, why)| below(here(), key).invalid(why))?;
     if spec.from.is_none() && spec.to.is_none() {
         return Err(here().invalid(fault!(
             "neither end of the sessions is here";
@@ -265,7 +272,7 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
         )));
     }
     spec.program.check().map_err(|(key, why)| at("program").key(&key).invalid(why))?;
-    spec.tcp.check().map_err(|(key, why)| at("tcp").key(key).invalid(why))?;
+    spec.tcp.check().map_err(|(key, why)| below(at("tcp"), key).invalid(why))?;
     if let Some(limit) = &spec.limit {
         limit.check().map_err(|(key, why)| at("limit").key(key).invalid(why))?;
     }
@@ -282,6 +289,11 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
         expectation.check(&known).map_err(|why| at("expect").index(index).invalid(why))?;
     }
     Ok(())
+}
+
+/// The place of a key, whose parts are separated by dots, below another.
+fn below(place: KeyPath, key: &str) -> KeyPath {
+    key.split('.').fold(place, |place, key| place.key(key))
 }
 
 /// What sessions over our own TCP need: hosts with addresses that are theirs alone.
@@ -303,12 +315,6 @@ fn check_own(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), 
                 "our own TCP runs on one core of a port so far"; "name one"
             )));
         }
-    }
-    if spec.tcp.send_buffer.is_some() || spec.tcp.pacing.is_some() {
-        let key = if spec.tcp.pacing.is_some() { "pacing" } else { "send-buffer" };
-        return Err(at("tcp").key(key).invalid(fault!(
-            "our own TCP has no '{key}'"; "leave it out, or use 'stack: host'"
-        )));
     }
     for (index, expectation) in spec.expect.iter().enumerate() {
         if matches!(&expectation.measured, Measured::Counter(name) if name == "retransmitted-segments")
