@@ -463,6 +463,7 @@ fn scenario(asked: &AskedSending, port: &OwnPort) -> Scenario {
         ports: [(PORT.to_owned(), port.spec.clone())].into_iter().collect(),
         flows: asked.flows.iter().map(|one| (one.name.clone(), flow(&one.flow))).collect(),
         sessions: Default::default(),
+        mix: None,
         run: RunSpec {
             late,
             drift: asked.drift_ns.map_or(usual.drift, Nanos::new),
