@@ -12,7 +12,7 @@ use std::sync::Arc;
 use wirebeat_meter::session::{SessionCounts, SessionMeter, SessionSummary};
 use wirebeat_traffic::program::script::{Op, Receive, Script, SessionGroup, Sessions};
 use wirebeat_traffic::schedule::Shard;
-use wirebeat_traffic::values::session::{Beyond, gap};
+use wirebeat_traffic::values::session::{Beyond, PoolOrder, StackChoice, gap};
 use wirebeat_units::Nanos;
 
 use crate::alarms::Alarms;
@@ -52,6 +52,8 @@ pub(crate) struct Group {
     by_users: u64,
     /// The most sessions that users of this core start.
     users_count: u64,
+    /// Clients of this core so far, for their addresses; where it does not count them, by the number of the session.
+    clients: Option<u64>,
 }
 
 /// A session that is due.
@@ -151,6 +153,12 @@ impl Conversations {
                 u64::MAX => u64::MAX,
                 count => share(count),
             },
+            // cores of our own TCP share the ports of each address, so each of them takes all addresses in turn: numbers that are
+            // divided among the cores would bring an address to one core alone
+            clients: (plan.stack == StackChoice::Own
+                && self.core.cores > 1
+                && plan.clients.pool.order == PoolOrder::InTurn)
+                .then_some(0),
             client,
             server,
             plan: plan.clone(),
@@ -268,11 +276,13 @@ impl Conversations {
 
     /// Opens a session.
     fn open(&mut self, now: Nanos, group: u16, Start { planned, number, user }: Start) {
-        let Some(of) = self.groups.get(usize::from(group)) else { return };
+        let Some(of) = self.groups.get_mut(usize::from(group)) else { return };
         let Some(side) = of.client else { return };
         let (address, port) = of.plan.servers.get(number);
         let remote = address.unwrap_or(Ipv4Addr::LOCALHOST.into());
-        let (local, local_port) = of.plan.clients.get(number);
+        let client = of.clients.unwrap_or(number);
+        of.clients = of.clients.map(|clients| clients.wrapping_add(1));
+        let (local, local_port) = of.plan.clients.get(client);
         let unspecified: IpAddr = match remote {
             IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),

@@ -9,17 +9,18 @@ use wirebeat_converse::stack::{
 };
 use wirebeat_engine::clock::Clock;
 use wirebeat_engine::port::{PortError, RxPort, TxPort};
+use wirebeat_engine::steering::Shard;
 use wirebeat_neighbours::{Neighbours, Received, State};
 use wirebeat_stack::Open;
 use wirebeat_stack::segment::Checksum;
 use wirebeat_stack::{Counters, Limits, OpenError, Profile, SessionId, Stack as Tcp, Tuple};
-use wirebeat_traffic::values::session::Pool;
+use wirebeat_traffic::values::session::{Pool, PortPool};
 use wirebeat_units::{Fault, Nanos};
 use wirebeat_wire::ip::{Protocol, Version};
 
 use crate::above::{Above, Between, Wish, failure_of};
 use crate::below::{Below, Outbox};
-use crate::local::{ClientPorts, TRIES};
+use crate::local::ClientPorts;
 
 /// Timers of so many sessions ring before arrivals have their turn.
 const TIMERS: usize = 4096;
@@ -56,7 +57,7 @@ impl Listeners {
 }
 
 /// What an [`OwnStack`] is made of.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// The profiles of the clients of each group, and then those of the servers; at most 256 in all.
     pub profiles: Vec<Profile>,
@@ -66,6 +67,10 @@ pub struct Settings {
     pub limits: Limits,
     /// Secret of its sequence numbers and tables.
     pub seed: [u64; 2],
+    /// Which of the cores it is that have the sessions of the port, each with a TCP of its own.
+    pub core: Shard,
+    /// The ports of the clients of each group, where they are given.
+    pub client_ports: Vec<Option<PortPool>>,
 }
 
 /// What was counted beside the TCP's own counters.
@@ -134,7 +139,7 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
             rx,
             clock,
             neighbours,
-            ports: ClientPorts::default(),
+            ports: ClientPorts::of(settings.core, settings.client_ports),
             of_clients,
             unresolved: VecDeque::new(),
             next_waiting: WAITING,
@@ -243,11 +248,11 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
             }
             return;
         }
-        let mut tries = if local.port() == 0 { TRIES } else { 1 };
+        let mut tries = self.ports.tries(local.port());
         let opened = loop {
-            let local_port = match local.port() {
-                0 => self.ports.next(local.ip()),
-                port => port,
+            let from = (local.ip(), local.port());
+            let Some(local_port) = self.ports.next(profile.0, from, remote.port()) else {
+                break Err(OpenError::InUse);
             };
             let tuple = Tuple {
                 local: local.ip(),

@@ -52,6 +52,8 @@ fn end(
         listeners,
         limits: Limits::for_sessions(10_000),
         seed: [3, 4],
+        core: Shard::WHOLE,
+        client_ports: Vec::new(),
     };
     let stack = OwnStack::new(settings, cable, clock.of_onlooker(), neighbours);
     let core = Shard { core: 0, cores: 1 };

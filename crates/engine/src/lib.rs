@@ -14,4 +14,5 @@ pub mod intervals;
 pub mod loopback;
 pub mod pcap;
 pub mod port;
+pub mod steering;
 mod virtual_clock;

@@ -39,6 +39,7 @@ pub(super) struct Memory {
     /// A byte of what is sent is changed, at this offset of a server's stream.
     pub(super) damage: Option<u64>,
     pub(super) remotes: Vec<SocketAddr>,
+    pub(super) locals: Vec<SocketAddr>,
 }
 
 impl Memory {
@@ -51,6 +52,7 @@ impl Memory {
             silent: false,
             damage: None,
             remotes: Vec::new(),
+            locals: Vec::new(),
         }
     }
 
@@ -112,11 +114,12 @@ impl Memory {
 impl Stack for Memory {
     fn apply(&mut self, now: Nanos, action: Action, programs: &mut dyn Programs) {
         match action {
-            Action::Connect { session, profile, remote, .. } => {
+            Action::Connect { session, profile, local, remote } => {
                 let n = self.ends.len() as u32;
                 self.ends.push(End { session: Some(session), ..End::default() });
                 self.ends.push(End::default());
                 self.opening.push((n, profile, remote, now.saturating_add(DELAY)));
+                self.locals.push(local);
                 programs.opening(now, session, Connection(n));
             }
             Action::Send(connection) => {

@@ -379,3 +379,33 @@ fn a_jump_without_an_end_goes_on_until_the_run_ends_and_one_that_waits_for_nothi
     );
     assert_eq!(client.counts.abandoned, 1, "{:#?}", client.counts);
 }
+
+/// Where the clients of a core come from, of ten sessions over two cores.
+fn clients_of(stack: &str, core: u32, cores: u32) -> Vec<String> {
+    let text = format!(
+        "ports: {{ a: {{ interface: eth1 }} }}\nsessions: {{ x: {{ from: a, stack: {stack}, clients: {{ addresses: 10.0.1.1-10.0.1.4 }}, \
+         servers: {{ addresses: 10.0.2.9, ports: 80 }}, rate: 1000/s, count: 10, program: http }} }}\n"
+    );
+    let scenario = Scenario::from_yaml(&text, "").unwrap();
+    let sessions = compile_sessions(&scenario, &Files::default()).unwrap();
+    let shard = Shard { core, cores };
+    let memory = Memory { refuses: true, ..Memory::new(1448) };
+    let mut converse = Converse::new(&sessions, shard, memory, BEGIN, None, Waiting::Hybrid);
+    let mut now = BEGIN;
+    while !converse.is_done(now) && now < BEGIN.saturating_add(Nanos::from_secs(1)) {
+        now = converse.turn(now, now.saturating_add(Nanos::from_millis(1)));
+    }
+    converse.stack.locals.iter().map(|local| local.to_string()).collect()
+}
+
+#[test]
+fn each_core_of_our_own_tcp_has_clients_at_every_address() {
+    let clients = |numbers: [u8; 5]| numbers.map(|number| format!("10.0.1.{number}:0"));
+    for core in [0, 1] {
+        assert_eq!(clients_of("own", core, 2), clients([1, 2, 3, 4, 1]));
+    }
+    // the system's ports are shared by all: session number n has address n
+    assert_eq!(clients_of("host", 0, 2), clients([1, 3, 1, 3, 1]));
+    assert_eq!(clients_of("host", 1, 2), clients([2, 4, 2, 4, 2]));
+    assert_eq!(clients_of("own", 0, 1)[..5], clients([1, 2, 3, 4, 1]));
+}

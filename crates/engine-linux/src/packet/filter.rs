@@ -7,42 +7,29 @@
 
 use wirebeat_wire::probe;
 
+use super::instructions::{
+    ALL, JUMP, JUMP_SET, LOAD_BYTE, LOAD_HALF, LOAD_INDEXED_HALF, LOAD_LEN, LOAD_WORD, PACKET_TYPE,
+    RETURN, SUBTRACT, TO_INDEX, op, when,
+};
 use super::{Accept, Kinds};
 
-/// Classic BPF's return value for "the whole frame".
-const ALL: u32 = u32::MAX;
-
-const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
-const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
-const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-const LOAD_LEN: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_LEN) as u16;
-const LOAD_INDEXED_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
-const SUBTRACT: u16 = (libc::BPF_ALU | libc::BPF_SUB | libc::BPF_K) as u16;
-const TO_INDEX: u16 = (libc::BPF_MISC | libc::BPF_TAX) as u16;
-const JUMP_SET: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
-const JUMP: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
-const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-/// Where a load finds `skb->pkt_type`.
-const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
-
-const IPV4: u32 = 0x0800;
-const IPV6: u32 = 0x86dd;
-const VLAN: u32 = 0x8100;
+pub(super) const IPV4: u32 = 0x0800;
+pub(super) const IPV6: u32 = 0x86dd;
+pub(super) const VLAN: u32 = 0x8100;
 const SERVICE_VLAN: u32 = 0x88a8;
 const UDP: u32 = libc::IPPROTO_UDP as u32;
-const HOP_BY_HOP: u32 = libc::IPPROTO_HOPOPTS as u32;
-const ROUTING: u32 = libc::IPPROTO_ROUTING as u32;
-const FRAGMENT_HEADER: u32 = libc::IPPROTO_FRAGMENT as u32;
-const DESTINATION_OPTIONS: u32 = libc::IPPROTO_DSTOPTS as u32;
+pub(super) const HOP_BY_HOP: u32 = libc::IPPROTO_HOPOPTS as u32;
+pub(super) const ROUTING: u32 = libc::IPPROTO_ROUTING as u32;
+pub(super) const FRAGMENT_HEADER: u32 = libc::IPPROTO_FRAGMENT as u32;
+pub(super) const DESTINATION_OPTIONS: u32 = libc::IPPROTO_DSTOPTS as u32;
 /// What a fragment has set in its flags and offset, and no other packet.
-const FRAGMENT: u32 = 0x3fff;
+pub(super) const FRAGMENT: u32 = 0x3fff;
 /// Bytes of an Ethernet header.
-const ETHERNET: u32 = 14;
+pub(super) const ETHERNET: u32 = 14;
 
 /// Where the EtherType lies, and how far a VLAN tag moves everything.
-const ETHER_TYPE: u32 = 12;
-const TAG: u32 = 4;
+pub(super) const ETHER_TYPE: u32 = 12;
+pub(super) const TAG: u32 = 4;
 /// The protocol field of IPv4 and the next header of IPv6, from the start of the frame.
 const IPV4_PROTOCOL: u32 = ETHERNET + 9;
 const IPV6_NEXT_HEADER: u32 = ETHERNET + 6;
@@ -53,17 +40,8 @@ const IPV4_FRAGMENT: u32 = ETHERNET + 6;
 /// A program that no frame passes.
 pub(super) const NOTHING: [libc::sock_filter; 1] = [op(RETURN, 0)];
 
-const fn op(code: u16, k: u32) -> libc::sock_filter {
-    libc::sock_filter { code, jt: 0, jf: 0, k }
-}
-
-/// Goes on `then` or `otherwise` instructions further than the next.
-const fn when(value: u32, then: u8, otherwise: u8) -> libc::sock_filter {
-    libc::sock_filter { code: JUMP_EQUAL, jt: then, jf: otherwise, k: value }
-}
-
-/// The program.
-pub(super) fn program(accept: Accept, kinds: Kinds) -> Vec<libc::sock_filter> {
+/// Drops what leaves, and what `accept` does not take; goes on with the next instruction otherwise.
+pub(super) fn direction(accept: Accept) -> Vec<libc::sock_filter> {
     let mut program = Vec::with_capacity(60);
     // sockets of a group are given what leaves, by kernels that do not know the group's flag against it (6.1)
     program.extend([
@@ -74,6 +52,12 @@ pub(super) fn program(accept: Accept, kinds: Kinds) -> Vec<libc::sock_filter> {
     if accept == Accept::Ours {
         program.extend([when(libc::PACKET_OTHERHOST as u32, 0, 1), op(RETURN, 0)]);
     }
+    program
+}
+
+/// The program.
+pub(super) fn program(accept: Accept, kinds: Kinds) -> Vec<libc::sock_filter> {
+    let mut program = direction(accept);
     if kinds == Kinds::Any {
         program.push(op(RETURN, ALL));
         return program;
@@ -128,50 +112,8 @@ fn decide(shift: u32) -> [libc::sock_filter; 24] {
 
 #[cfg(test)]
 mod tests {
+    use super::super::instructions::run;
     use super::*;
-
-    /// What the kernel would return for `frame`: the instructions above, and no others.
-    fn run(program: &[libc::sock_filter], frame: &[u8], packet_type: u32) -> u32 {
-        let byte = |at: u32| frame.get(at as usize).map(|&byte| u32::from(byte));
-        let half =
-            |at: u32| byte(at).zip(byte(at.wrapping_add(1))).map(|(high, low)| high << 8 | low);
-        let (mut at, mut accumulator, mut index) = (0, 0_u32, 0);
-        loop {
-            let op = program[at];
-            at += 1;
-            let loaded = match op.code {
-                RETURN => return op.k,
-                JUMP => {
-                    at += op.k as usize;
-                    continue;
-                }
-                JUMP_SET => {
-                    at += usize::from(if accumulator & op.k != 0 { op.jt } else { op.jf });
-                    continue;
-                }
-                JUMP_EQUAL => {
-                    at += usize::from(if accumulator == op.k { op.jt } else { op.jf });
-                    continue;
-                }
-                TO_INDEX => {
-                    index = accumulator;
-                    continue;
-                }
-                LOAD_WORD if op.k == PACKET_TYPE => Some(packet_type),
-                LOAD_LEN => Some(frame.len() as u32),
-                SUBTRACT => Some(accumulator.wrapping_sub(op.k)),
-                LOAD_BYTE => byte(op.k),
-                LOAD_HALF => half(op.k),
-                LOAD_INDEXED_HALF => half(index.wrapping_add(op.k)),
-                code => panic!("unknown instruction {code:#x}"),
-            };
-            match loaded {
-                Some(value) => accumulator = value,
-                // a load beyond the frame drops it
-                None => return 0,
-            }
-        }
-    }
 
     fn frame(types: &[u16], protocol_at: usize, protocol: u8) -> Vec<u8> {
         let mut frame = vec![0; 60];

@@ -6,7 +6,9 @@
 //! beyond what it takes to tell UDP.
 
 mod answer;
+mod core_filter;
 mod filter;
+mod instructions;
 pub mod plain;
 mod prompt;
 mod receive;

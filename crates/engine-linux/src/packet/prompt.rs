@@ -13,6 +13,7 @@ use std::os::fd::OwnedFd;
 use rustix::net::{RecvFlags, recv, sockopt};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{Arrival, PortError, RxCaps, RxPort, View};
+use wirebeat_engine::steering::Shard;
 use wirebeat_units::Nanos;
 
 use super::receive::deliver;
@@ -20,7 +21,7 @@ use super::ring::FrameHeader;
 use super::segments::OFFLOAD_LEN;
 use super::slot_ring::SlotRing;
 use super::socket::{self, Protocol, TpacketVersion};
-use super::{Accept, HEADER_MAX, Kinds, filter};
+use super::{Accept, HEADER_MAX, core_filter};
 use crate::memory::Memory;
 use crate::sys::{self, poll_until, refused};
 use crate::time::RealtimeToMonotonic;
@@ -83,11 +84,20 @@ impl PromptRx {
     /// The interface is not there, is switched off or carries no Ethernet frames; the process lacks CAP_NET_RAW; or the
     /// system refuses the ring, the filter or promiscuous mode.
     pub fn open(interface: &str, accept: Accept) -> Result<Self, PortError> {
+        PromptRx::open_for_core(interface, accept, Shard::WHOLE)
+    }
+
+    /// The same for one of the cores that have the TCP connections of the interface: what is TCP and of another core does not come, ARP
+    /// and neighbour discovery do, and all else comes to the first (`core_filter`).
+    ///
+    /// # Errors
+    /// As [`PromptRx::open`].
+    pub fn open_for_core(interface: &str, accept: Accept, core: Shard) -> Result<Self, PortError> {
         let link = super::link_of(interface)?;
         let index = link.index.get();
         let socket = socket::open(interface)?;
         let slot_len = slot_len(link.mtu);
-        prepare(&socket, accept)
+        prepare(&socket, &core_filter::program(accept, core))
             .map_err(|e| refused("preparing a packet socket to receive", interface, e))?;
         let memory = map_ring(&socket, slot_len)
             .map_err(|e| refused("making a receive ring", interface, e))?;
@@ -98,7 +108,7 @@ impl PromptRx {
                 .map_err(|e| refused("switching on promiscuous mode", interface, e))?;
         }
         Ok(PromptRx {
-            caps: RxCaps { mode: super::mode("AF_PACKET, TPACKET_V2", None), view: View::Frame },
+            caps: RxCaps { mode: mode(core), view: View::Frame },
             ring: SlotRing::new(memory, slot_len),
             time: RealtimeToMonotonic::new(),
             scratch: Vec::with_capacity(usize::from(u16::MAX)),
@@ -222,6 +232,15 @@ impl RxPort for PromptRx {
     }
 }
 
+/// How it works, for the report: the same for all cores of an interface.
+fn mode(core: Shard) -> String {
+    let way = "AF_PACKET, TPACKET_V2";
+    match core.cores {
+        0 | 1 => super::mode(way, None),
+        cores => super::mode(&format!("{way}, by TCP ports to {cores} cores"), None),
+    }
+}
+
 /// Bytes of a slot for the frames of an interface with this MTU.
 fn slot_len(mtu: u32) -> usize {
     let frame_max = (mtu as usize).saturating_add(HEADER_MAX as usize);
@@ -230,9 +249,9 @@ fn slot_len(mtu: u32) -> usize {
 }
 
 /// Everything that must be set before there is a ring.
-fn prepare(socket: &OwnedFd, accept: Accept) -> io::Result<()> {
+fn prepare(socket: &OwnedFd, program: &[libc::sock_filter]) -> io::Result<()> {
     const ON: libc::c_int = 1;
-    socket::prepare(socket, TpacketVersion::V2, None, &filter::program(accept, Kinds::Any))?;
+    socket::prepare(socket, TpacketVersion::V2, None, program)?;
     sys::set_option(socket, (libc::SOL_PACKET, libc::PACKET_COPY_THRESH), &ON)?;
     // more than the system's limit takes CAP_NET_ADMIN; with less a slow reader loses super-frames sooner
     if sockopt::set_socket_recv_buffer_size_force(socket, QUEUE_LEN).is_err() {

@@ -19,7 +19,7 @@ mod umem;
 pub use queue::{XdpOptions, XdpQueue, needs_several_buffers};
 pub use receive::XdpRx;
 pub use socket::XdpCopy;
-pub use station::StationRx;
+pub use station::{CoreRx, StationRx};
 pub use steering::{KnownOfFrames, SteerOptions, Steering};
 pub use transmit::{CardOrders, XdpTx};
 

@@ -2,11 +2,16 @@
 //! the least, and all others, those for groups among them, by a packet socket.
 //!
 //! Only the first queue of the interface has an AF_XDP socket. What a card hands to another comes by the packet socket.
+//!
+//! Where several cores have the sessions of an interface, all comes by packet sockets, one for each core ([`CoreRx`]): an AF_XDP socket
+//! takes frames of the queue that it is bound to and of no other (`xsk_rcv_check` of the kernel's `net/xdp/xsk.c`), and a queue has the
+//! frames of all cores.
 
 use std::sync::Arc;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{Arrival, PortError, RxCaps, RxPort, View};
+use wirebeat_engine::steering::Shard;
 use wirebeat_units::Nanos;
 use wirebeat_wire::mac::MacAddr;
 
@@ -98,5 +103,45 @@ impl RxPort for StationRx {
 
     fn receive_drops(&self) -> u64 {
         self.ours.receive_drops() + self.others.receive_drops()
+    }
+}
+
+/// The receiver of one of several cores.
+#[derive(Debug)]
+pub struct CoreRx {
+    packets: PromptRx,
+    // as long as it is there, the driver takes redirected frames
+    _attachment: Arc<Attachment>,
+}
+
+impl CoreRx {
+    /// Receives what is for `core` on an interface of the calling thread's namespace, whose program lets everything pass.
+    ///
+    /// # Errors
+    /// As [`PromptRx::open`].
+    pub fn open(
+        interface: &str,
+        attachment: Arc<Attachment>,
+        core: Shard,
+    ) -> Result<CoreRx, PortError> {
+        let packets = PromptRx::open_for_core(interface, Accept::All, core)?;
+        Ok(CoreRx { packets, _attachment: attachment })
+    }
+}
+
+impl RxPort for CoreRx {
+    fn caps(&self) -> &RxCaps {
+        self.packets.caps()
+    }
+
+    fn receive<F>(&mut self, until: Nanos, sink: F) -> Result<usize, PortError>
+    where
+        F: FnMut(&Arrival<'_>),
+    {
+        self.packets.receive(until, sink)
+    }
+
+    fn receive_drops(&self) -> u64 {
+        self.packets.receive_drops()
     }
 }

@@ -7,6 +7,7 @@ use std::thread;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{Arrival, Fate, PortError, RxPort, Segments, TxMeta, TxPort};
+use wirebeat_engine::steering::{Shard, core_of};
 use wirebeat_engine_linux::packet::{Accept, PacketTx, PromptRx};
 use wirebeat_testbed::{Capability, End, Neighbours, Offload, Offloads, Options, Testbed, require};
 use wirebeat_units::Nanos;
@@ -394,4 +395,90 @@ fn receiving_waits_no_longer_than_asked() {
     // but for what the hosts say of the groups that they listen to
     while receiver.receive(until, |a| assert!(a.bytes.starts_with(&LISTENERS))).unwrap() > 0 {}
     assert!(MonotonicClock.now() >= until);
+}
+
+/// A frame to a host that nobody is, of this EtherType.
+fn stray(tag: Option<u16>, ether_type: u16, packet: &[u8]) -> Vec<u8> {
+    const HOST: [u8; 6] = [0x06, 0x57, 0, 1, 2, 3];
+    let tag: Vec<u8> =
+        tag.map_or(Vec::new(), |id| [0x8100_u16.to_be_bytes(), id.to_be_bytes()].concat());
+    let mut frame = [&HOST[..], &[2; 6], &tag, &ether_type.to_be_bytes(), packet].concat();
+    frame.resize(frame.len().max(60), 0);
+    frame
+}
+
+/// An IP packet of this protocol, with options in its header or not.
+fn packet(is_v6: bool, has_options: bool, protocol: u8, content: &[u8]) -> Vec<u8> {
+    let len = content.len();
+    match (is_v6, has_options) {
+        (false, _) => {
+            let header_len = if has_options { 28 } else { 20 };
+            let mut header = vec![0; header_len];
+            header[0] = 0x40 | (header_len / 4) as u8;
+            header[2..4].copy_from_slice(&((header_len + len) as u16).to_be_bytes());
+            (header[8], header[9]) = (64, protocol);
+            header[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+            [&header, content].concat()
+        }
+        (true, _) => {
+            let mut header = vec![0; 40];
+            header[0] = 0x60;
+            (header[6], header[7]) = (if has_options { 60 } else { protocol }, 64);
+            header[8..].fill(0xfd);
+            let options: &[u8] = if has_options { &[protocol, 0, 1, 4, 0, 0, 0, 0] } else { &[] };
+            header[4..6].copy_from_slice(&((options.len() + len) as u16).to_be_bytes());
+            [&header, options, content].concat()
+        }
+    }
+}
+
+/// What the kernel makes of the programs of two cores: each has its connections and the errors about them, both have what next hops
+/// follow from, and the first has the rest.
+#[test]
+fn cores_share_what_arrives_by_the_ports_of_tcp() {
+    require!(Capability::NetworkNamespaces);
+    let cable = cable();
+    let mut sender = packet_sender(&cable.a, 1);
+    let mut cores = [0, 1].map(|core| {
+        let open =
+            || PromptRx::open_for_core(cable.b.interface(), Accept::All, Shard { core, cores: 2 });
+        cable.b.namespace.run(open).unwrap().unwrap()
+    });
+    let mut sent: Vec<(Vec<u8>, Option<u32>)> = Vec::new();
+    for client in 40_000..40_040_u16 {
+        let core = core_of([client, 443], 2);
+        let tcp = [&client.to_be_bytes()[..], &443_u16.to_be_bytes(), &[5; 16]].concat();
+        let back = [&443_u16.to_be_bytes()[..], &client.to_be_bytes(), &[5; 16]].concat();
+        for (is_v6, ether_type) in [(false, 0x0800), (true, 0x86dd)] {
+            let quoted = packet(is_v6, false, 6, &tcp);
+            let (icmp, kind) = if is_v6 { (58, 2) } else { (1, 3) };
+            let error = [&[kind, 4, 0, 0, 0, 0, 5, 0][..], &quoted].concat();
+            for (tag, has_options) in [(None, false), (Some(7), false), (None, true)] {
+                for carried in [(6, &tcp), (6, &back), (icmp, &error)] {
+                    let packet = packet(is_v6, has_options, carried.0, carried.1);
+                    sent.push((stray(tag, ether_type, &packet), Some(core)));
+                }
+            }
+        }
+    }
+    let mut fragment = packet(false, false, 6, &[9; 20]);
+    fragment[6] = 0x20;
+    sent.push((stray(None, 0x0800, &fragment), Some(0)));
+    sent.push((stray(None, 0x0800, &packet(false, false, 17, &[9; 20])), Some(0)));
+    sent.push((stray(None, 0x0800, &packet(false, false, 1, &[8, 0, 0, 0, 0, 0, 0, 0])), Some(0)));
+    sent.push((stray(None, 0x88b5, &[1; 46]), Some(0)));
+    sent.push((stray(None, 0x0806, &[0; 28]), None));
+    sent.push((stray(Some(7), 0x0806, &[0; 28]), None));
+    sent.push((stray(None, 0x86dd, &packet(true, false, 58, &[136; 24])), None));
+    let frames: Vec<(u32, Vec<u8>)> = sent.iter().map(|(frame, _)| (0, frame.clone())).collect();
+    send(&mut sender, 50, &frames);
+    for (core, port) in (0..).zip(&mut cores) {
+        let mine = sent.iter().filter(|(_, of)| of.is_none_or(|of| of == core));
+        let mine: Vec<Vec<u8>> = mine.map(|(frame, _)| frame.clone()).collect();
+        assert!(mine.len() > 100, "{}", mine.len());
+        let arrived = receive(port, mine.len());
+        assert!(bytes(&arrived) == mine, "core {core}: {} of {}", arrived.len(), mine.len());
+        assert_eq!(port.receive_drops(), 0);
+    }
+    assert_eq!(cores[0].caps(), cores[1].caps());
 }

@@ -10,7 +10,7 @@ use wirebeat_engine_linux::kernel::{
 };
 use wirebeat_engine_linux::link::switched_on;
 use wirebeat_engine_linux::promiscuous::Promiscuous;
-use wirebeat_engine_linux::xdp::StationRx;
+use wirebeat_engine_linux::xdp::{CoreRx, StationRx};
 use wirebeat_host::Machine;
 use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_meter::meter::Flows;
@@ -163,7 +163,8 @@ impl super::Driver for Driver {
         ))
     }
 
-    /// Frames leave by the program, on the CPU of the thread that makes them, and come by an AF_XDP socket.
+    /// Frames leave by the program, on the CPU of the thread that makes them, and come by an AF_XDP socket, or by the packet sockets of
+    /// several cores.
     fn open_stack(
         &self,
         port: &ResolvedPort,
@@ -201,6 +202,11 @@ impl super::Driver for Driver {
             observe: None,
         };
         let open = || -> Result<_, RunError> {
+            let core = parts.core();
+            if core.cores > 1 {
+                let rx = CoreRx::open(&link.name, attachment, core)?;
+                return carry(port, parts, (KernelTx::open(options)?, rx));
+            }
             let rx = StationRx::open(&link.name, attachment, station)?;
             carry(port, parts, (KernelTx::open(options)?, rx))
         };

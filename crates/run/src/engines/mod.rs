@@ -139,8 +139,8 @@ pub(crate) trait Driver: Sync {
         Ok(false)
     }
 
-    /// Puts our own TCP on `port`, for the rest of a run. Where others share the link, it is found out before whether one of them has
-    /// an address of `parts`.
+    /// Puts our own TCP on `port`, for the rest of a run: that of one core, as `parts` say, the first core before the others. Where
+    /// others share the link, the first finds out before whether one of them has an address of `parts`.
     fn open_stack(
         &self,
         port: &ResolvedPort,
@@ -293,14 +293,16 @@ fn carry(
     (mut tx, mut rx): (impl TxPort + Debug + 'static, impl RxPort + Debug + 'static),
 ) -> Result<Box<dyn Carrier + Send>, RunError> {
     let neighbours = parts.neighbours(&port.name)?;
-    let checked = check_addresses(&mut tx, &mut rx, &MonotonicClock, &neighbours)?;
-    match checked {
-        Outcome::Conflict(Conflict { address, mac }) => Err(RunError::machine(fault!(
+    if parts.core().core == 0
+        && let Outcome::Conflict(Conflict { address, mac }) =
+            check_addresses(&mut tx, &mut rx, &MonotonicClock, &neighbours)?
+    {
+        return Err(RunError::machine(fault!(
             "{address} is an address of another station on {}: {mac}", port.interface();
             "choose addresses that nobody has"
-        ))),
-        _ => Ok(Box::new(OwnStack::new(parts.settings, (tx, rx), MonotonicClock, neighbours))),
+        )));
     }
+    Ok(Box::new(OwnStack::new(parts.settings, (tx, rx), MonotonicClock, neighbours)))
 }
 
 /// A port on the monotonic clock that sends.

@@ -76,9 +76,11 @@ impl super::Driver for Driver {
         let interface = &link(port, Engine::Packet)?.name;
         let plan = TxPlan { tags: 1, ..TxPlan::default() };
         let open = || -> Result<_, PortError> {
-            Ok((PacketTx::open_large(interface, &plan)?, PromptRx::open(interface, Accept::All)?))
+            let receiver = PromptRx::open_for_core(interface, Accept::All, parts.core())?;
+            Ok((PacketTx::open_large(interface, &plan)?, receiver))
         };
-        carry(port, parts, port.enter(open)??)
+        let opened = port.enter(open)??;
+        carry(port, parts, opened)
     }
 
     fn rearm_transmitter(

@@ -110,25 +110,20 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
             let secret = own::Secret::of_seed(scenario.seed, number);
             simulated.push(simulated::SimulatedEnd {
                 port: port.name.clone(),
-                parts: own::parts(&mine, port, (number, secret))?,
+                parts: own::parts(&mine, port, (number, secret), 1)?,
                 sessions: mine,
                 cable: port.spec.cable.clone(),
                 file: port.spec.file.as_ref().map(|file| options.path(file)),
             });
             continue;
         }
-        let mut own = match engine {
-            None => None,
-            Some(engine) => {
-                let parts = own::parts(&mine, port, (number, own::Secret::new()?))?;
-                Some(driver(engine).open_stack(port, parts)?)
-            }
-        };
         let of = port.spec.cores.len().max(1) as u32;
+        let own = engine.map(|engine| own::open(&mine, port, (engine, number, of))).transpose()?;
+        let mut own = own.into_iter().flatten();
         for number in 0..of {
             let cpu = port.spec.cores.get(number as usize).map(|&cpu| usize::from(cpu));
             let job = Job {
-                own: own.take(),
+                own: own.next(),
                 port: port.name.clone(),
                 namespace: port.namespace.clone(),
                 cpu,

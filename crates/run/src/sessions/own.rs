@@ -1,16 +1,20 @@
-//! Our own TCP for the sessions of a port: its hosts, how much it holds. What is asked of it is `own_profile.rs`.
+//! Our own TCP for the sessions of a port: its hosts, how much it holds, and how its cores share that. What is asked of it is
+//! `own_profile.rs`.
 
 use std::net::IpAddr;
 
 use wirebeat_endpoint::{Listener, Settings};
-use wirebeat_neighbours::{AddressPair, Hosts, Link, Neighbours, Settings as HostSettings};
+use wirebeat_engine::steering::{Shard, is_of};
+use wirebeat_neighbours::{AddressPair, Hosts, Link, Neighbours, Role, Settings as HostSettings};
 use wirebeat_stack::Limits;
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
-use wirebeat_traffic::values::session::{AddressPool, Pool};
+use wirebeat_traffic::values::session::{AddressPool, Pool, PortPool};
 use wirebeat_units::fault;
 use wirebeat_wire::mac::MacAddr;
 
+use super::carrier::Carrier;
 use super::own_profile;
+use crate::engines::{Engine, driver};
 use crate::error::RunError;
 use crate::ports::ResolvedPort;
 
@@ -23,7 +27,7 @@ const TIME_WAIT_MAX: u64 = 6_000_000;
 /// The MTU of a link in memory.
 const MTU: u32 = 1500;
 
-/// What an engine needs to put our own TCP on a port.
+/// What an engine needs to put our own TCP on a port, for one core of it.
 #[derive(Debug)]
 pub(crate) struct OwnParts {
     pub(crate) settings: Settings,
@@ -38,13 +42,45 @@ impl OwnParts {
         Neighbours::new(self.hosts.clone())
             .map_err(|error| RunError::usage(error.fault().at(format!("ports.{port}"))))
     }
+
+    /// Which of the cores of its port it is for.
+    pub(crate) fn core(&self) -> Shard {
+        self.settings.core
+    }
+
+    /// The same for another core, which keeps secrets of its own and leaves it to the first to answer for our hosts.
+    fn for_core(&self, core: u32, secret: Secret) -> OwnParts {
+        let cores = self.settings.core.cores;
+        let role = if core == 0 { Role::Answering } else { Role::Listening };
+        OwnParts {
+            settings: Settings {
+                core: Shard { core, cores },
+                seed: secret.0,
+                ..self.settings.clone()
+            },
+            hosts: HostSettings { role, key: secret.key(), ..self.hosts.clone() },
+            frame_max: self.frame_max,
+        }
+    }
 }
 
-/// For the groups of `sessions`, which have the ends that are of `port`; `number` is that of the port.
+/// Puts our own TCP on `port`, once for each of `cores`; `number` is that of the port.
+pub(super) fn open(
+    sessions: &Sessions,
+    port: &ResolvedPort,
+    (engine, number, cores): (Engine, u8, u32),
+) -> Result<Vec<Box<dyn Carrier + Send>>, RunError> {
+    let parts = parts(sessions, port, (number, Secret::new()?), cores)?;
+    let open = |core| driver(engine).open_stack(port, parts.for_core(core, Secret::new()?));
+    (0..cores).map(open).collect()
+}
+
+/// For the first of `cores` of `port`, and the groups of `sessions`, which have the ends that are of that port; `number` is its number.
 pub(super) fn parts(
     sessions: &Sessions,
     port: &ResolvedPort,
     (number, secret): (u8, Secret),
+    cores: u32,
 ) -> Result<OwnParts, RunError> {
     let mtu = port.spec.mtu.map_or(port.link.as_ref().map_or(MTU, |link| link.mtu), |mtu| {
         u32::try_from(mtu.get()).unwrap_or(MTU)
@@ -66,7 +102,14 @@ pub(super) fn parts(
         })
         .collect();
     Ok(OwnParts {
-        settings: Settings { profiles, listeners, limits: limits(sessions), seed: secret.0 },
+        settings: Settings {
+            profiles,
+            listeners,
+            limits: limits(sessions, cores),
+            seed: secret.0,
+            core: Shard { core: 0, cores },
+            client_ports: client_ports(sessions, cores)?,
+        },
         hosts: hosts(sessions, port, (number, secret))?,
         frame_max: mtu + HEADER,
     })
@@ -94,10 +137,16 @@ impl Secret {
     pub(super) fn of_seed(seed: u64, number: u8) -> Secret {
         Secret([seed, u64::from(number)])
     }
+
+    /// What the table of next hops is keyed with: other numbers than those of the TCP.
+    fn key(self) -> [u64; 2] {
+        let Secret([first, second]) = self;
+        [!first, second]
+    }
 }
 
-/// How much there has to be room for.
-fn limits(sessions: &Sessions) -> Limits {
+/// How much there has to be room for on each of `cores`.
+fn limits(sessions: &Sessions, cores: u32) -> Limits {
     let mut open = 0_u64;
     let mut waiting = 0_u64;
     for group in &sessions.groups {
@@ -119,6 +168,7 @@ fn limits(sessions: &Sessions) -> Limits {
             waiting = waiting.saturating_add(in_time_wait.min(group.count).max(most));
         }
     }
+    let [open, waiting] = [open, waiting].map(|all| share(all, cores));
     let open = open.clamp(1024, SESSIONS_MAX) as usize;
     Limits {
         time_wait: waiting.clamp(1024, TIME_WAIT_MAX) as usize,
@@ -126,6 +176,47 @@ fn limits(sessions: &Sessions) -> Limits {
         half_open: (open / 4).clamp(4096, 1 << 18),
         ..Limits::for_sessions(open)
     }
+}
+
+/// How many of `all` a core has to have room for: more than its share where there are several, for which of them has the sessions of
+/// others follows from ports that those choose. An eighth is ten times the spread of 6,400 sessions to two cores.
+fn share(all: u64, cores: u32) -> u64 {
+    match cores {
+        0 | 1 => all,
+        cores => {
+            let share = all.div_ceil(cores.into());
+            share.saturating_add(share / 8).saturating_add(64)
+        }
+    }
+}
+
+/// Server ports that are looked at before the start for whether a client of each core can reach them.
+const TRIED: u64 = 1024;
+
+/// The ports of the clients of each group, where they are given: each of `cores` has to find one of its own among them.
+fn client_ports(sessions: &Sessions, cores: u32) -> Result<Vec<Option<PortPool>>, RunError> {
+    let of = |group: &SessionGroup| {
+        let Some(pool) = &group.clients.pool.ports else { return Ok(None) };
+        let servers = group.servers.pool.ports.as_ref();
+        let tried = servers.map_or(0, |servers| servers.len().min(TRIED));
+        let remotes = (0..tried).filter_map(|n| servers.map(|servers| servers.get(n)));
+        let is_without = |remote: u16| {
+            let has = |core| pool.iter().any(|port| is_of([port, remote], Shard { core, cores }));
+            !(0..cores).all(has)
+        };
+        match remotes.into_iter().find(|remote| group.client.is_some() && is_without(*remote)) {
+            None => Ok(Some(pool.clone())),
+            Some(remote) => Err(RunError::usage(
+                fault!(
+                    "answers come back to the core that asked where its client ports are chosen for that, and for servers at port \
+                     {remote} some of {cores} cores have no port among these";
+                    "write more of them, leave 'ports' out, or name fewer 'cores'"
+                )
+                .at(format!("sessions.{}.clients.ports", group.name)),
+            )),
+        }
+    };
+    sessions.groups.iter().map(of).collect()
 }
 
 /// The addresses that are ours at `port`.
@@ -142,7 +233,7 @@ fn pools<'a>(sessions: &'a Sessions) -> impl Iterator<Item = (&'a str, &'a Addre
 fn hosts(
     sessions: &Sessions,
     port: &ResolvedPort,
-    (number, Secret([first, second])): (u8, Secret),
+    (number, secret): (u8, Secret),
 ) -> Result<HostSettings, RunError> {
     let spec = &port.spec.hosts;
     let at = || format!("ports.{}.hosts", port.name);
@@ -157,7 +248,7 @@ fn hosts(
     let ranges =
         pools(sessions).flat_map(|(_, pool)| pool.0.iter().map(|range| (range.first, range.last)));
     let ours = Hosts::new(ranges).map_err(|error| RunError::usage(error.fault().at(at())))?;
-    let mut settings = HostSettings::new(link, ours, [!first, second]);
+    let mut settings = HostSettings::new(link, ours, secret.key());
     settings.next_hop = port.spec.next_hop;
     for gateway in &spec.gateways {
         match gateway {
@@ -218,4 +309,19 @@ fn look_around(
         settings.on_link.truncate(wirebeat_neighbours::PREFIXES_MAX);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_have_room_for_all_sessions_together_and_one_for_all() {
+        assert_eq!(share(10_000, 1), 10_000);
+        for cores in 2..9 {
+            let room = share(10_000, cores);
+            assert!((10_000..12_000).contains(&(room * u64::from(cores))), "{cores}: {room}");
+        }
+        assert_eq!(share(u64::MAX, 2), (1 << 63) + (1 << 60) + 64);
+    }
 }

@@ -410,6 +410,8 @@ fn open(
     affinity::precise_timers();
     if let Some(own) = job.own.take() {
         let served = job.sessions.groups.iter().filter(|group| group.server.is_some());
+        // all cores listen at the same addresses, which are told once
+        let served = served.filter(|_| job.core.core == 0);
         let first = |group: &SessionGroup| {
             let (address, port) = group.servers.get(0);
             Some((group.name.clone(), SocketAddr::new(address?, port)))

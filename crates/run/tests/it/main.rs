@@ -37,6 +37,7 @@ mod neighbours;
 mod null;
 mod observations;
 mod observer;
+mod own_cores;
 mod own_sessions;
 mod packet_logs;
 mod raw_ip;

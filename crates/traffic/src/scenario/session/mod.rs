@@ -310,11 +310,6 @@ fn check_own(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), 
                 "write some that nobody else has on the link, for example 10.0.1.100-10.0.1.199"
             )));
         }
-        if of.is_some_and(|port| port.cores.len() > 1) {
-            return Err(KeyPath::port(port).key("cores").invalid(fault!(
-                "our own TCP runs on one core of a port so far"; "name one"
-            )));
-        }
     }
     for (index, expectation) in spec.expect.iter().enumerate() {
         if matches!(&expectation.measured, Measured::Counter(name) if name == "retransmitted-segments")
