@@ -264,6 +264,7 @@ fn the_json_form_of_sessions() {
         to: Nanos::from_secs(from + 5),
         counts,
         open: 1,
+        ..SessionIntervalCounts::default()
     };
     let group = SessionGroup {
         expectations: vec![expectation("established >= 40", "40", true)],

@@ -7,8 +7,8 @@ use wirebeat_units::{FrameRate, Nanos};
 
 use super::rates::digits;
 use crate::model::{
-    Expectation, FindingKind, PlannedActual, SessionBytes, SessionEnd, SessionEnds,
-    SessionInterval, SessionIntervals, SessionMessages, SessionRates, SessionReport,
+    Expectation, FindingKind, PlannedActual, SessionBytes, SessionDatagrams, SessionEnd,
+    SessionEnds, SessionInterval, SessionIntervals, SessionMessages, SessionRates, SessionReport,
     SessionSegments, SessionStarts, SessionTimes, Stats, StatusCount,
 };
 
@@ -19,7 +19,7 @@ pub struct SessionGroup {
     pub name: String,
     /// Which end this is.
     pub end: SessionEnd,
-    /// Whose TCP it is: "host", "own", "iperf3".
+    /// Whose TCP it is: "host", "own"; or whose wire: "iperf3", "iperf2".
     pub stack: String,
     /// What its sessions do: "http", "bulk".
     pub program: String,
@@ -43,6 +43,8 @@ pub struct SessionGroup {
     pub paired_with: Option<usize>,
     /// What it did. `acked_bytes` has to be without SYN and FIN, which Linux counts as a byte each.
     pub summary: SessionSummary,
+    /// What it counted of datagrams, where its sessions are streams over UDP.
+    pub datagrams: Option<SessionDatagrams>,
     /// What it did over time.
     pub intervals: Vec<SessionIntervalCounts>,
     /// What was expected of it, and what came of it.
@@ -62,6 +64,8 @@ pub struct SessionIntervalCounts {
     pub counts: SessionCounts,
     /// Sessions that were open when it ended.
     pub open: u64,
+    /// Datagrams, where sessions are streams over UDP.
+    pub datagrams: Option<SessionDatagrams>,
 }
 
 impl SessionGroup {
@@ -107,6 +111,7 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
             responses: counts.responses,
             unexpected: counts.unexpected,
             damaged: counts.damaged,
+            before_closed_early: counts.closed_early_responses,
         },
         bytes: SessionBytes {
             offered: counts.offered_bytes,
@@ -119,6 +124,7 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
             data: counts.data_segments,
             retransmitted: counts.retransmitted_segments,
         },
+        datagrams: group.datagrams,
         rates: group.rates(duration),
         statuses: statuses.collect(),
         times: times(&group.summary),
@@ -214,6 +220,7 @@ pub fn session_interval(
         acked_bytes: counts.acked_bytes,
         delivered_bytes: counts.delivered_bytes,
         retransmitted_segments: counts.retransmitted_segments,
+        datagrams: None,
     }
 }
 
@@ -221,8 +228,9 @@ pub fn session_interval(
 pub(super) fn intervals(groups: &[SessionGroup]) -> Vec<SessionIntervals> {
     let mut all: BTreeMap<(Nanos, Nanos), Vec<SessionInterval>> = BTreeMap::new();
     for group in groups {
-        for SessionIntervalCounts { from, to, counts, open } in &group.intervals {
+        for SessionIntervalCounts { from, to, counts, open, datagrams } in &group.intervals {
             let one = session_interval(&group.name, group.end, counts, *open);
+            let one = SessionInterval { datagrams: *datagrams, ..one };
             all.entry((*from, *to)).or_default().push(one);
         }
     }

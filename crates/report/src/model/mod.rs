@@ -29,9 +29,9 @@ pub use interval::{FlowInterval, GaugeReport, Interval, IntervalReceived, Interv
 pub use json::Json;
 pub use replay::{HeldBack, LeftOut, OutOfOrder, ProbeNumbers, Replay, Shortened};
 pub use session::{
-    Expectation, PlannedActual, SessionBytes, SessionEnd, SessionEnds, SessionInterval,
-    SessionIntervals, SessionMessages, SessionRates, SessionReport, SessionSegments, SessionStarts,
-    SessionTimes, StatusCount,
+    Expectation, PlannedActual, SessionBytes, SessionDatagrams, SessionEnd, SessionEnds,
+    SessionInterval, SessionIntervals, SessionMessages, SessionRates, SessionReport,
+    SessionSegments, SessionStarts, SessionTimes, StatusCount,
 };
 pub use stack::{
     StackArrivals, StackBytes, StackLink, StackRecoveries, StackReport, StackSegments,

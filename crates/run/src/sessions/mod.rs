@@ -296,6 +296,8 @@ struct Watching {
     names: Vec<String>,
     /// The counts at the end of the last interval, and when that was.
     before: (Nanos, Counts),
+    /// An interval that is over and not told yet: what little follows at the end of the run becomes a part of it.
+    held: Option<(Nanos, Counts)>,
     intervals: Vec<(usize, SessionEnd, SessionIntervalCounts)>,
 }
 
@@ -310,6 +312,7 @@ impl Watching {
             looks: Looks::every(interval.min(LOOK)),
             names: run.sessions.groups.iter().map(|group| group.name.clone()).collect(),
             before: (Nanos::ZERO, Counts::new()),
+            held: None,
             intervals: Vec::new(),
         }
     }
@@ -317,8 +320,12 @@ impl Watching {
     fn look(&mut self, workers: &[Worker], now: Nanos, observer: &mut dyn Observer) {
         let Some(elapsed) = now.get().checked_sub(self.begin.get()).map(Nanos::new) else { return };
         let to = Nanos::new(elapsed.get() / self.interval.get().max(1) * self.interval.get());
-        if to > self.before.0 {
-            self.tell(to, counts(workers), observer);
+        if self.held.as_ref().is_some_and(|(held, _)| !self.is_short(*held, elapsed)) {
+            self.tell_held(observer);
+        }
+        let last = self.held.as_ref().map_or(self.before.0, |(held, _)| *held);
+        if to > last {
+            self.hold(to, counts(workers), observer);
         }
         if observer.watches() && self.looks.due(elapsed, self.duration) {
             observer.progress(&self.progress(&counts(workers), elapsed, false));
@@ -328,7 +335,24 @@ impl Watching {
     /// What was looked at on the virtual clock since the last time, in the order of its time.
     fn take_in(&mut self, workers: &[Worker], observer: &mut dyn Observer) {
         for (to, counts) in workers.iter().flat_map(Worker::take_intervals) {
-            self.tell(to, summed(&counts), observer);
+            self.hold(to, summed(&counts), observer);
+        }
+    }
+
+    /// Whether what is from `from` to `to` would be too short an interval: less than a tenth of the others.
+    fn is_short(&self, from: Nanos, to: Nanos) -> bool {
+        to.saturating_sub(from).get() < self.interval.get() / 10
+    }
+
+    /// Keeps an interval that ended at `to` until it is known whether the run goes on.
+    fn hold(&mut self, to: Nanos, counts: Counts, observer: &mut dyn Observer) {
+        self.tell_held(observer);
+        self.held = Some((to, counts));
+    }
+
+    fn tell_held(&mut self, observer: &mut dyn Observer) {
+        if let Some((to, counts)) = self.held.take() {
+            self.tell(to, counts, observer);
         }
     }
 
@@ -347,6 +371,12 @@ impl Watching {
 
     fn end_at(&mut self, elapsed: Nanos, counts: Counts, observer: &mut dyn Observer) {
         observer.progress(&self.progress(&counts, elapsed, true));
+        // what is left is too short to be told by itself
+        let rest = self.held.as_ref().map(|(held, _)| *held);
+        match rest.is_some_and(|held| self.is_short(held, elapsed)) {
+            true => self.held = None,
+            false => self.tell_held(observer),
+        }
         if elapsed > self.before.0 {
             self.tell(elapsed, counts, observer);
         }
@@ -360,7 +390,13 @@ impl Watching {
             let since = now.since(&self.before.1.get(&(group, end)).copied().unwrap_or_default());
             let name = self.names.get(group).map_or("", |name| name);
             sessions.push(session_interval(name, end, &since, now.open()));
-            let row = SessionIntervalCounts { from, to, counts: since, open: now.open() };
+            let row = SessionIntervalCounts {
+                from,
+                to,
+                counts: since,
+                open: now.open(),
+                ..SessionIntervalCounts::default()
+            };
             if self.intervals.len() < INTERVALS_MAX * counts.len().max(1) {
                 self.intervals.push((group, end, row));
             }
