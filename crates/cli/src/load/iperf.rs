@@ -130,6 +130,15 @@ pub fn serve(wire: Wire, address: SocketAddr, output: &mut Output) -> Result<u8,
 fn spec(wire: Wire, args: &Args) -> Result<TestSpec, Failure> {
     let usual = TestSpec::default();
     let protocol = if args.tool.udp { Protocol::Udp } else { Protocol::Tcp };
+    // clap leaves out what a flag needs where that is excluded by another
+    if args.tool.udp && wire != Wire::Iperf3 {
+        let why = fault!("only TCP is spoken with iperf 2"; "give --iperf3");
+        return Err(Failure::usage(why).at("--udp"));
+    }
+    if args.tool.in_turn && wire != Wire::Iperf2 {
+        let why = fault!("iperf3 cannot send first one way, then the other"; "give --both-ways");
+        return Err(Failure::usage(why).at("--in-turn"));
+    }
     let rate_given = args.sessions.rate.is_some() || args.tcp.pacing.is_some();
     if protocol == Protocol::Udp && !rate_given {
         let why = fault!("nothing says how fast datagrams are sent"; "give --rate, for example --rate 100Mbps");
@@ -253,8 +262,11 @@ mod tests {
                 "--iperf2 lab --reverse",
                 "--reverse: a server of iperf 2 does not send alone; give --in-turn",
             ),
-            ("--iperf2 lab --udp --rate 1Mbps", "--iperf3"),
-            ("--iperf3 lab --in-turn", "--iperf2"),
+            (
+                "--iperf2 lab --udp --rate 1Mbps",
+                "--udp: only TCP is spoken with iperf 2; give --iperf3",
+            ),
+            ("--iperf3 lab --in-turn", "--in-turn: iperf3 cannot send first one way"),
             ("--iperf3 lab --udp", "--udp: nothing says how fast datagrams are sent; give --rate"),
             ("--iperf3 lab --rate 100/s", "--rate: a stream of iperf has one bit rate"),
             ("--iperf3 lab --rate 1Mbps@line", "--rate: a stream of iperf has one bit rate"),

@@ -27,7 +27,7 @@ use crate::ctl::ControlArgs;
 use crate::execute::execute;
 use crate::failure::Failure;
 use crate::output::{Output, ReportArgs, print_data};
-use crate::values::{self, Cpus, HostPort};
+use crate::values::{self, Cpus};
 use program::ClientArgs;
 pub use scenario::SERVER;
 use target::Target;
