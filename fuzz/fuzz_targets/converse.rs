@@ -10,4 +10,6 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../../crates/converse/tests/it/hostile.rs"]
 mod hostile;
 
-fuzz_target!(|bytes: &[u8]| hostile::run(bytes));
+fuzz_target!(|bytes: &[u8]| {
+    hostile::run(bytes);
+});

@@ -21,6 +21,9 @@ const ACTIONS: usize = 4_096;
 /// The most bytes that a program may take in at once.
 const ROOM: usize = 1 << 20;
 
+/// The bytes that are kept of what a session sends.
+const SAID: usize = 1 << 10;
+
 /// What one end of ours does: its group, without its ends.
 pub const PROGRAMS: [&str; 14] = [
     "program: http",
@@ -75,6 +78,8 @@ struct Hostile<'a> {
     serving: bool,
     actions: usize,
     taken: u64,
+    /// The first of it.
+    said: Vec<u8>,
 }
 
 impl Hostile<'_> {
@@ -100,7 +105,9 @@ impl Hostile<'_> {
         };
         let (session, mut sent) = (*session, *sent);
         for _ in 0..most {
-            let len = programs.payload(session, sent, &mut scratch).len() as u64;
+            let piece = programs.payload(session, sent, &mut scratch);
+            let len = piece.len() as u64;
+            self.said.extend(piece.iter().take(SAID.saturating_sub(self.said.len())));
             assert!(len <= ROOM as u64, "a piece of {len} B");
             if len == 0 {
                 break;
@@ -238,9 +245,9 @@ impl Stack for Hostile<'_> {
 }
 
 /// Runs one of [`PROGRAMS`], at the end that the first byte says, against the peer that the other bytes are. Its sessions end while
-/// the peer says nothing more, counters are consistent, and a server of HTTP sends no more than it was asked for.
-pub fn run(bytes: &[u8]) {
-    let Some((&choice, script)) = bytes.split_first() else { return };
+/// the peer says nothing more, counters are consistent, and a server of HTTP sends no more than it was asked for. Returns the first bytes that our end said.
+pub fn run(bytes: &[u8]) -> Vec<u8> {
+    let Some((&choice, script)) = bytes.split_first() else { return Vec::new() };
     let serving = choice & 1 == 1;
     let place = usize::from(choice >> 1) % PROGRAMS.len();
     let program = PROGRAMS.get(place).copied().unwrap_or_default();
@@ -255,7 +262,8 @@ pub fn run(bytes: &[u8]) {
     let scenario = Scenario::from_yaml(&text, "").unwrap_or_else(|error| panic!("{error}\n{text}"));
     let sessions = compile_sessions(&scenario, &Files::default())
         .unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let hostile = Hostile { script, peers: Vec::new(), serving, actions: 0, taken: 0 };
+    let hostile =
+        Hostile { script, peers: Vec::new(), serving, actions: 0, taken: 0, said: Vec::new() };
     let mut converse = Converse::new(&sessions, Shard::WHOLE, hostile, BEGIN, None, Waiting::Sleep);
     let mut now = BEGIN;
     // twice for each byte, or a time-out of a session after the last of them
@@ -278,4 +286,5 @@ pub fn run(bytes: &[u8]) {
     assert_eq!(counts.end_books().0, counts.end_books().1, "{counts:?}");
     let (due, [opened, expired]) = counts.due_books();
     assert!(serving || due == opened + expired, "{counts:?}");
+    converse.stack.said
 }

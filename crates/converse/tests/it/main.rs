@@ -26,3 +26,23 @@ proptest! {
         hostile::run(&[&[choice], &script[..]].concat());
     }
 }
+
+/// What our server of HTTP says to these words of `hostile`.
+fn served(words: &[u8]) -> String {
+    let words = words.iter().flat_map(|word| [2 + 10 * word, 0]);
+    // a connection comes, the words, and everything is read
+    let script: Vec<u8> = [1, 0, 0].into_iter().chain(words).chain([6, 252]).collect();
+    String::from_utf8_lossy(&hostile::run(&script)).into_owned()
+}
+
+/// It was answered like GET, and what follows in the tunnel was taken for requests.
+#[test]
+fn connect_is_refused_and_nothing_behind_it_is_answered() {
+    let (get, connect) = (5, 8);
+    let said = served(&[connect, get]);
+    assert!(said.starts_with("HTTP/1.1 400 "), "{said}");
+    assert_eq!(said.matches("HTTP/1.1 ").count(), 1, "{said}");
+    let said = served(&[get, connect, get]);
+    assert!(said.starts_with("HTTP/1.1 200 ") && said.contains("HTTP/1.1 400 "), "{said}");
+    assert_eq!(said.matches("HTTP/1.1 ").count(), 2, "{said}");
+}
