@@ -17,6 +17,7 @@ type Flag = (&'static str, &'static str, &'static str);
 /// Flags of both.
 const SHARED: &[Flag] = &[
     ("to", "10.0.0.3:5001", ""),
+    ("interval", "2s", ""),
     ("source", "10.0.0.1", ""),
     ("source-port", "4000", ""),
     ("ttl", "3", ""),
@@ -115,6 +116,8 @@ const WEB: &[Flag] = &[
     ("requests", "10", ""),
     ("request-think", "1ms", "--requests 3"),
     ("pipeline", "4", "--requests 8"),
+    ("server-closes", "", ""),
+    ("interval", "2s", ""),
     ("method", "POST", ""),
     ("header", "Accept:text/html", ""),
     ("body", "10kB", ""),
@@ -160,6 +163,7 @@ const EXCHANGE: &[Flag] =
 /// Flags of `serve` with HTTP.
 const WEB_SERVER: &[Flag] = &[
     ("listen", "10.0.2.9:80", ""),
+    ("interval", "2s", ""),
     ("stack", "own", "--interface eth1"),
     ("engine", "kernel", "--interface eth1 --stack own"),
     ("timeout", "3s", ""),
@@ -175,15 +179,14 @@ const WEB_SERVER: &[Flag] = &[
 const OF_FRAMES: [&str; 4] = ["peer", "key", "key-file", "control"];
 
 /// Flags of `load` and `serve` that say nothing of it: the wire of another tool, which has no scenario, and how it is changed.
-const OF_SESSIONS: [&str; 2] = ["iperf3", "control"];
+const OF_SESSIONS: [&str; 5] = ["iperf3", "iperf2", "udp", "in-turn", "control"];
 
 /// Flags that say nothing of the traffic.
-const BESIDE: [&str; 10] = [
+const BESIDE: [&str; 9] = [
     "json",
     "json-lines",
     "details",
     "histograms",
-    "interval",
     "bins",
     "packet-log",
     "packet-log-sent",
@@ -333,8 +336,9 @@ fn every_flag_that_there_is_is_tried() {
         let sessions = ["load", "serve"].contains(&name);
         let of_frames = OF_FRAMES.into_iter().filter(|_| !sessions);
         let of_sessions = OF_SESSIONS.into_iter().filter(|_| sessions);
-        // servers start nothing that could change
-        let of_sessions = of_sessions.filter(|flag| name == "load" || *flag != "control");
+        // servers start nothing that could change, and ask for no test
+        let of_clients = ["control", "udp", "in-turn"];
+        let of_sessions = of_sessions.filter(|flag| name == "load" || !of_clients.contains(flag));
         let tried: BTreeSet<&str> = printing
             .iter()
             .flat_map(|one| &one.flags)

@@ -273,6 +273,7 @@ fn scenario(args: &Args, recordings: &[Recording]) -> Result<Scenario, Failure> 
     let mut scenario = Scenario { seed: args.timing.seed.unwrap_or(usual.seed), ..usual };
     scenario.ports.insert(PORT.to_owned(), args.port.spec());
     scenario.run = args.run.start.run(args.run.time);
+    scenario.run.interval = args.report.interval.unwrap_or(scenario.run.interval);
     refuse_tables(&args.files)?;
     let is_capture = captured::are_captures(recordings)?;
     let packet =

@@ -6,6 +6,7 @@
 use std::net::SocketAddr;
 
 use clap::Args as ClapArgs;
+use wirebeat_run::iperf::Wire;
 use wirebeat_traffic::scenario::session::{AddressPool, Expectation, Pool, PortPool};
 use wirebeat_traffic::scenario::{RunSpec, Scenario, SessionSpec};
 use wirebeat_units::{Nanos, fault};
@@ -24,7 +25,8 @@ Examples:
   wirebeat serve bulk --listen 10.0.2.9:5201
   wirebeat serve echo --listen 7000 --time 1m
   wirebeat serve http --listen 10.0.2.77:80 --stack own --interface eth1
-  wirebeat serve --iperf3 --listen 10.0.2.9:5201";
+  wirebeat serve --iperf3 --listen 10.0.2.9:5201
+  wirebeat serve --iperf2 --listen 10.0.2.9:5001";
 
 /// Accept TCP sessions, and measure them
 ///
@@ -41,19 +43,10 @@ Examples:
 )]
 pub struct Args {
     /// What the servers say
-    #[arg(value_name = "PROGRAM", value_parser = program(), required_unless_present = "iperf3")]
+    #[arg(value_name = "PROGRAM", value_parser = program(), required_unless_present_any = ["iperf3", "iperf2"])]
     program: Option<Program>,
-    /// Instead: answer the clients of iperf3, one test at a time, at one --listen
-    #[arg(
-        long,
-        help_heading = "Program",
-        conflicts_with_all = [
-            "program", "timeout", "status", "framing", "header", "size", "request_size", "response_size", "reverse",
-            "both_ways", "bytes", "congestion", "mss", "nagle", "pacing", "dscp", "ttl", "namespace", "cpu", "time", "seed",
-            "expect", "print_scenario", "interface", "stack", "engine"
-        ]
-    )]
-    iperf3: bool,
+    #[command(flatten)]
+    tool: iperf::ServeArgs,
     /// Where to accept, given once for each: 10.0.2.9:80, or 80 for this machine alone (127.0.0.1); IPv6 addresses in brackets
     #[arg(long, value_name = "[ADDRESS:]PORT", required = true, help_heading = "Sessions")]
     listen: Vec<Listen>,
@@ -85,19 +78,18 @@ pub struct Args {
 /// Accepts.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     refuse_frames(&args.report)?;
-    if args.iperf3 {
-        return iperf::serve(one_address(&args.listen)?, output);
+    if let Some(wire) = args.tool.wire() {
+        return iperf::serve(wire, one_address(&args.listen, wire)?, output);
     }
     run_or_print(&scenario(args)?, args.print_scenario, output.options(), output)
 }
 
-/// The only address and port where a server of iperf3 listens.
-fn one_address(listen: &[Listen]) -> Result<SocketAddr, Failure> {
+/// The only address and port where a server of another tool's wire listens.
+fn one_address(listen: &[Listen], wire: Wire) -> Result<SocketAddr, Failure> {
     match listen {
         [one] if one.ports.len() == 1 => Ok(SocketAddr::new(one.address, one.ports.get(0))),
         _ => {
-            let why =
-                fault!("a server of iperf3 listens at one address and port"; "give one --listen");
+            let why = fault!("a server of {} listens at one address and port", wire.name(); "give one --listen");
             Err(Failure::usage(why).at("--listen"))
         }
     }
@@ -110,7 +102,7 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
     scenario.ports.insert(SERVER.to_owned(), args.port.spec()?);
     let Some(chosen) = args.program else {
         return Err(Failure::usage(
-            fault!("a server of iperf3 has no scenario"; "leave --print-scenario out"),
+            fault!("the wire of another tool has no scenario"; "leave --print-scenario out"),
         ));
     };
     let program = args.server.spec(chosen)?;
@@ -133,7 +125,9 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
         };
         scenario.sessions.insert(name, group);
     }
-    scenario.run = RunSpec { time: args.time, wait: args.port.wait, ..RunSpec::default() };
+    let usual = RunSpec::default();
+    let interval = args.report.interval.unwrap_or(usual.interval);
+    scenario.run = RunSpec { time: args.time, wait: args.port.wait, interval, ..usual };
     scenario.check().map_err(|problem| blame::invalid(&problem, &scenario))?;
     Ok(scenario)
 }

@@ -152,6 +152,14 @@ impl Programs for Conversations {
         let Some((session, side)) = self.both(key) else { return };
         let said_all = session.wait == Wait::End;
         let counts = &mut side.meter.counts;
+        let closed_early = match session.fate {
+            Some(fate) => fate == Fate::ClosedEarly,
+            None => reason == Reason::InOrder && !said_all,
+        };
+        if let (true, Protocol::HttpClient(http)) = (closed_early, &session.protocol) {
+            // a server that ends its connections after some number of requests shows in it
+            counts.closed_early_responses += u64::from(http.received);
+        }
         let count = match (session.fate, reason) {
             // what the programs decided counts before what the stack says of the connection
             (Some(Fate::Done), _) => &mut counts.in_order,

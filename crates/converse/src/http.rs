@@ -208,6 +208,10 @@ impl Conversations {
             let Some((session, side)) = self.both(key) else { return };
             let Some(op) = server_op(session, side) else { return };
             let Protocol::HttpServer(http) = &mut session.protocol else { return };
+            if http.closes {
+                // what follows the last request is not answered (RFC 9112 §9.6)
+                break;
+            }
             let event = match http.reader.read(&Limits::default(), &mut bytes, |_| ()) {
                 Ok(Some(event)) => event,
                 Ok(None) => break,
@@ -220,6 +224,13 @@ impl Conversations {
                 }
             };
             match event {
+                RequestEvent::Head(head) if head.method == Method::Connect => {
+                    // there is no tunnel behind this server, and what follows is no request (RFC 9110 §9.3.6)
+                    side.meter.counts.requests += 1;
+                    side.meter.counts.unexpected += 1;
+                    http.pending.push_back(op.bad);
+                    http.closes = true;
+                }
                 RequestEvent::Head(head) => {
                     http.head = head.method == Method::Head;
                     http.old = head.minor_version == 0;

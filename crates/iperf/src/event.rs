@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use wirebeat_units::Nanos;
+
 use crate::result::Interval;
 use crate::{Error, TestResult, TestSpec};
 
@@ -27,4 +29,19 @@ pub enum Event<'a> {
     Ended(&'a Result<TestResult, Error>),
     /// Only from a server: a client was told that another test is running.
     Denied(SocketAddr),
+}
+
+/// Events of a part of a test that begins when `before` of it is over.
+pub(crate) fn later<'a>(
+    before: Nanos,
+    events: &'a mut dyn FnMut(Event<'_>),
+) -> impl FnMut(Event<'_>) + 'a {
+    move |event| match event {
+        Event::Interval(interval) => {
+            let start = interval.start.saturating_add(before);
+            let end = interval.end.saturating_add(before);
+            events(Event::Interval(&Interval { start, end, ..interval.clone() }));
+        }
+        other => events(other),
+    }
 }

@@ -44,8 +44,9 @@ impl Reading {
                 .map(|now| now.saturating_sub(retransmits(earlier).unwrap_or(0))),
             datagrams: udp.then(|| Datagrams {
                 packets: difference(|counts| counts.packets),
+                received: difference(|counts| counts.received),
                 lost: difference(|counts| counts.lost),
-                out_of_order: difference(|counts| counts.out_of_order),
+                out_of_order: (!stream.sending).then(|| difference(|counts| counts.out_of_order)),
                 jitter: self.counts.jitter,
             }),
         }
@@ -281,18 +282,20 @@ pub(crate) fn add_theirs(streams: &mut [StreamResult], theirs: &Results, ours: &
         // a peer before 3.15 does not say what it omitted: it counts about what we counted
         let omitted = with_id(ours).and_then(|ours| ours.omitted_packets).unwrap_or(0);
         let seconds = (told.end_time - told.start_time).clamp(0.0, 1e9);
+        let packets = told.packets.saturating_sub(told.omitted_packets.unwrap_or(omitted));
+        let lost = match stream.sending {
+            true => told.errors.saturating_sub(told.omitted_errors.unwrap_or(0)),
+            false => 0,
+        };
         stream.theirs = Some(Side {
             bytes: Bytes::new(told.bytes),
             time: Nanos::new((seconds * 1e9).round() as u64),
             retransmits: told.retransmits.filter(|_| !stream.sending && stream.tcp.is_some()),
             datagrams: stream.ours.datagrams.map(|_| Datagrams {
-                packets: told.packets.saturating_sub(told.omitted_packets.unwrap_or(omitted)),
-                lost: if stream.sending {
-                    told.errors.saturating_sub(told.omitted_errors.unwrap_or(0))
-                } else {
-                    0
-                },
-                out_of_order: 0,
+                packets,
+                received: if stream.sending { packets.saturating_sub(lost) } else { 0 },
+                lost,
+                out_of_order: None,
                 jitter: if stream.sending {
                     Nanos::new((told.jitter.clamp(0.0, 1e9) * 1e9).round() as u64)
                 } else {

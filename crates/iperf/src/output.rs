@@ -65,7 +65,7 @@ fn line(side: &Side, sending: bool) -> String {
         let _ = write!(line, ", {} datagrams", datagrams.packets);
         if !sending {
             let jitter = human::time(datagrams.jitter.get() as f64);
-            let (lost, late) = (datagrams.lost, datagrams.out_of_order);
+            let (lost, late) = (datagrams.lost, datagrams.out_of_order.unwrap_or(0));
             let _ = write!(line, ", {lost} lost, {late} out of order, jitter {jitter}");
         }
     }
@@ -83,7 +83,7 @@ fn json(measured: &Measured) -> Value {
             "retransmits": side.retransmits,
             "packets": side.datagrams.map(|datagrams| datagrams.packets),
             "lost_packets": side.datagrams.filter(|_| !sending).map(|datagrams| datagrams.lost),
-            "out_of_order": side.datagrams.filter(|_| !sending).map(|datagrams| datagrams.out_of_order),
+            "out_of_order": side.datagrams.and_then(|datagrams| datagrams.out_of_order),
             "jitter_ms": side.datagrams.filter(|_| !sending).map(|datagrams| datagrams.jitter.get() as f64 / 1e6),
         })
     };

@@ -49,10 +49,12 @@ pub struct CpuPercent {
 pub struct Datagrams {
     /// Sent; at a receiver the highest sequence number, so that lost ones are in it.
     pub packets: u64,
+    /// Received, duplicates among them; of a peer those that it does not take for lost. Zero at a sender.
+    pub received: u64,
     /// Sequence numbers that never came, as the receiver counts; zero at a sender.
     pub lost: u64,
-    /// Those that came after one with a higher number; zero at a sender.
-    pub out_of_order: u64,
+    /// Those that came after one with a higher number; `None` at a sender, and of a peer: the wire does not have it.
+    pub out_of_order: Option<u64>,
     /// Jitter (RFC 1889) at the end; zero at a sender.
     pub jitter: Nanos,
 }

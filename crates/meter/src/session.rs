@@ -61,6 +61,8 @@ counts! {
         unreachable
         /// The peer closed its side before the program had what it waits for.
         closed_early
+        /// Responses that sessions had received of a peer that then closed early.
+        closed_early_responses
         /// The peer sent what its protocol does not allow.
         malformed
         /// The program did not get what it asked for in the time that it has.

@@ -275,6 +275,7 @@ fn the_json_form_of_sessions() {
         counts,
         open: 1,
         connections: Some(connections),
+        ..SessionIntervalCounts::default()
     };
     let group = SessionGroup {
         expectations: vec![expectation("established >= 40", "40", true)],

@@ -9,7 +9,8 @@ use crate::text::serde_as_text;
 use crate::{Nanos, UnitError};
 
 pub(crate) const FRAME_RATE: Quantity = Quantity {
-    what: "a frame rate",
+    // of frames, or of sessions that start
+    what: "a rate",
     example: "100kpps, 0.5pps or 1/10s",
     units: &[("pps", 1), ("kpps", 1_000), ("Mpps", 1_000_000), ("Gpps", 1_000_000_000)],
     bare: Bare::Refused,

@@ -28,6 +28,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("program.think", "--request-think"),
     ("program.gap", "--gap"),
     ("program.pipeline", "--pipeline"),
+    ("program.server-closes", "--server-closes"),
     ("program.method", "--method"),
     ("program.headers", "--header"),
     ("program.response-headers", "--header"),

@@ -27,7 +27,7 @@ use crate::ctl::ControlArgs;
 use crate::execute::execute;
 use crate::failure::Failure;
 use crate::output::{Output, ReportArgs, print_data};
-use crate::values::{self, Cpus, HostPort};
+use crate::values::{self, Cpus};
 use program::ClientArgs;
 pub use scenario::SERVER;
 use target::Target;
@@ -55,7 +55,9 @@ Examples:
   wirebeat load 10.0.2.9:7 --program echo --count 1 --requests 1000 --gap 10ms
   wirebeat load http://10.0.2.9/ --rate 500/s --expect 'failed == 0' --expect 'response.p99 < 5ms'
   wirebeat load http://10.0.1.9/ --rate 1000/s --stack own --interface eth1 --clients 10.0.1.100-10.0.1.199
-  wirebeat load --iperf3 10.0.2.9 --streams 4 --both-ways --time 30s";
+  wirebeat load --iperf3 10.0.2.9 --streams 4 --both-ways --time 30s
+  wirebeat load --iperf3 10.0.2.9 --udp --rate 100Mbps --size 1400B
+  wirebeat load --iperf2 10.0.2.9 --both-ways --time 30s";
 
 /// Open TCP sessions with a server, and measure them
 ///
@@ -72,23 +74,10 @@ Examples:
 )]
 pub struct Args {
     /// The server: http://10.0.2.9/index.html, or 10.0.2.9:5201 with --program
-    #[arg(value_name = "URL|HOST:PORT", required_unless_present = "iperf3")]
+    #[arg(value_name = "URL|HOST:PORT", required_unless_present_any = ["iperf3", "iperf2"])]
     target: Option<Target>,
-    /// Instead: a test of TCP against an iperf3 server, with --streams, --reverse, --both-ways, --bytes or --time, --pacing
-    ///
-    /// The server is 'iperf3 -s' or 'wirebeat serve --iperf3'; its port is 5201 unless another is written.
-    #[arg(
-        long,
-        value_name = "HOST[:PORT]",
-        help_heading = "Program",
-        conflicts_with_all = [
-            "target", "rate", "departures", "users", "think", "hold", "count", "limit", "timeout", "clients", "program",
-            "requests", "request_think", "pipeline", "method", "header", "body", "expect_status", "expect_size",
-            "request_size", "response_size", "size", "gap", "interface", "stack", "namespace", "cpu", "nagle", "ttl", "reset",
-            "seed", "expect", "print_scenario", "engine", "control"
-        ]
-    )]
-    iperf3: Option<HostPort>,
+    #[command(flatten)]
+    tool: iperf::LoadArgs,
     #[command(flatten)]
     sessions: SessionArgs,
     #[command(flatten)]
@@ -120,7 +109,8 @@ pub struct Args {
 struct SessionArgs {
     /// How many sessions start in a second, whatever becomes of them (open model): 1000/s
     ///
-    /// One that changes with time is written as in a scenario: '{ ramp: { from: 10/s, to: 1000/s, over: 10s } }'.
+    /// One that changes with time is written as in a scenario: '{ ramp: { from: 10/s, to: 1000/s, over: 10s } }'. With --iperf3 and
+    /// --iperf2 it is how fast each stream sends, of payload: 100Mbps.
     #[arg(long, value_name = "RATE", value_parser = values::session_rate)]
     rate: Option<FlowRate>,
     /// How the times between starts vary: constant, poisson (exponential gaps) [default: constant]
@@ -260,8 +250,8 @@ struct RunArgs {
 /// Opens sessions.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     refuse_frames(&args.report)?;
-    if let Some(host) = &args.iperf3 {
-        return iperf::load(host, args, output);
+    if let Some((wire, host)) = args.tool.server() {
+        return iperf::load(wire, host, args, output);
     }
     let options = Options { control: args.control.wanted(), ..output.options() };
     run_or_print(&scenario::scenario(args)?, args.print_scenario, options, output)

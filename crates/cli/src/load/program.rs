@@ -94,6 +94,9 @@ pub struct ClientArgs {
     /// http: how many requests may wait for their responses [default: 1]
     #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU16>)]
     pipeline: Option<NonZeroU16>,
+    /// http: the last request of a session asks the server to close, so that no port of the clients stays in TIME-WAIT
+    #[arg(long)]
+    server_closes: bool,
     /// http: the method [default: GET]
     #[arg(long, value_name = "METHOD", value_parser = values::choice(&METHODS), hide_possible_values = true)]
     method: Option<Method>,
@@ -115,13 +118,13 @@ pub struct ClientArgs {
     /// request-response: how many bytes a response has; the server has to be given the same [default: 1kB]
     #[arg(long, value_name = "SIZE", value_parser = values::data_size)]
     response_size: Option<DataSize>,
-    /// echo: how many bytes a message has [default: 64B]
+    /// echo: how many bytes a message has [default: 64B]; with --iperf3 and --iperf2 those of a write or a datagram
     #[arg(long, value_name = "SIZE", value_parser = values::data_size)]
     size: Option<DataSize>,
     /// echo: how long it is from one planned message to the next [default: each when the one before is back]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     gap: Option<Duration>,
-    /// bulk: how many sessions run at once [default: 1]
+    /// bulk: how many sessions run at once [default: 1]; of iperf3 and iperf 2 in each direction
     #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU32>)]
     pub streams: Option<NonZeroU32>,
     #[command(flatten)]
@@ -129,6 +132,21 @@ pub struct ClientArgs {
 }
 
 impl ClientArgs {
+    /// Bytes of a write or a datagram of another tool's wire.
+    ///
+    /// # Errors
+    /// A size that varies.
+    pub fn block(&self) -> Result<Option<Bytes>, Failure> {
+        match &self.size {
+            None => Ok(None),
+            Some(DataSize::Fixed(bytes)) => Ok(Some(*bytes)),
+            Some(DataSize::Drawn(_)) => {
+                let why = fault!("all blocks of a test have one size"; "give a number of bytes, for example 1400B");
+                Err(Failure::usage(why).at("--size"))
+            }
+        }
+    }
+
     /// Which way bulk data goes, and how much.
     pub fn bulk(&self) -> &BulkArgs {
         &self.bulk
@@ -185,6 +203,7 @@ impl ClientArgs {
             ("--requests", self.requests.is_some(), &[HTTP, EXCHANGE, ECHO]),
             ("--request-think", self.request_think.is_some(), &[HTTP, EXCHANGE]),
             ("--pipeline", self.pipeline.is_some(), &[HTTP]),
+            ("--server-closes", self.server_closes, &[HTTP]),
             ("--method", self.method.is_some(), &[HTTP]),
             ("--header", !self.header.is_empty(), &[HTTP]),
             ("--body", self.body.is_some(), &[HTTP]),
@@ -230,6 +249,7 @@ impl ClientArgs {
             body: self.body,
             requests: self.requests.unwrap_or(usual.requests),
             pipeline: self.pipeline.unwrap_or(usual.pipeline),
+            server_closes: self.server_closes,
             think: self.request_think.clone(),
             expect_status: self.expect_status,
             expect_size: self.expect_size,

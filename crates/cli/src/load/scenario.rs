@@ -22,7 +22,7 @@ pub fn scenario(args: &Args) -> Result<Scenario, Failure> {
     let mut scenario = Scenario { seed: args.run.seed.unwrap_or(usual.seed), ..usual };
     let Some(target) = &args.target else {
         return Err(Failure::usage(
-            fault!("a test of iperf3 has no scenario"; "leave --print-scenario out"),
+            fault!("the wire of another tool has no scenario"; "leave --print-scenario out"),
         ));
     };
     let program = program(args, target)?;
@@ -30,7 +30,9 @@ pub fn scenario(args: &Args) -> Result<Scenario, Failure> {
     scenario.sessions.insert(program.name().to_owned(), group(args, target, program)?);
     let endless = args.program.is_endless(program);
     let time = args.run.time.or(endless.then_some(RunSpec::DEFAULT_TIME));
-    scenario.run = RunSpec { time, wait: args.port.wait, ..RunSpec::default() };
+    let usual = RunSpec::default();
+    let interval = args.report.interval.unwrap_or(usual.interval);
+    scenario.run = RunSpec { time, wait: args.port.wait, interval, ..usual };
     scenario.check().map_err(|problem| blame::invalid(&problem, &scenario))?;
     Ok(scenario)
 }

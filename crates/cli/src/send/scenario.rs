@@ -38,7 +38,12 @@ pub fn scenario(args: &Args) -> Result<Scenario, Failure> {
 
 fn run(args: &Args) -> RunSpec {
     let usual = args.run.start.run(args.run.time);
-    RunSpec { late: args.run.late, drift: args.run.drift.unwrap_or(usual.drift), ..usual }
+    RunSpec {
+        late: args.run.late,
+        drift: args.run.drift.unwrap_or(usual.drift),
+        interval: args.report.interval.unwrap_or(usual.interval),
+        ..usual
+    }
 }
 
 fn flow(args: &FlowArgs) -> Result<FlowSpec, Failure> {

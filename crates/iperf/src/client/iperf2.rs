@@ -12,6 +12,7 @@ use super::Target;
 use crate::control::iperf2::{Back, Header, HeaderAmount};
 use crate::data::{Carrier, Stream};
 use crate::error::{Refusal, code};
+use crate::event::later;
 use crate::phase::Phase;
 use crate::result::{End, Role};
 use crate::socket::{any, connect, listen, now, set_before_connect, set_data, wait};
@@ -104,8 +105,9 @@ pub fn run_iperf2(
     let sent = result.streams.len();
     let mut back = Vec::new();
     accept(listener, target, spec, stop, (&mut back, sent))?;
-    let later = phase(back).run(stop, &mut wait_readable, events)?;
-    Ok(result.followed_by(later))
+    let mut told = later(result.time, events);
+    let second = phase(back).run(stop, &mut wait_readable, &mut told)?;
+    Ok(result.followed_by(second))
 }
 
 fn wait_readable(fds: &[BorrowedFd<'_>], deadline: Nanos) -> Result<(), Error> {

@@ -9,6 +9,7 @@ use wirebeat_units::Nanos;
 pub(crate) struct Tally {
     bytes: AtomicU64,
     packets: AtomicU64,
+    received: AtomicU64,
     lost: AtomicU64,
     out_of_order: AtomicU64,
     jitter_ns: AtomicU64,
@@ -21,6 +22,8 @@ pub(crate) struct Counts {
     pub bytes: u64,
     /// Datagrams sent, or the highest sequence number received.
     pub packets: u64,
+    /// Datagrams received.
+    pub received: u64,
     pub lost: u64,
     pub out_of_order: u64,
     pub jitter: Nanos,
@@ -40,8 +43,9 @@ impl Tally {
         add(&self.packets, packets as u64);
     }
 
-    /// What a receiver of datagrams found.
+    /// What a receiver of datagrams found when one more came.
     pub fn set_received(&self, highest: u64, lost: u64, out_of_order: u64, jitter_ns: f64) {
+        add(&self.received, 1);
         self.packets.store(highest, Ordering::Relaxed);
         self.lost.store(lost, Ordering::Relaxed);
         self.out_of_order.store(out_of_order, Ordering::Relaxed);
@@ -64,6 +68,7 @@ impl Tally {
         Counts {
             bytes: self.bytes.load(Ordering::Relaxed),
             packets: self.packets.load(Ordering::Relaxed),
+            received: self.received.load(Ordering::Relaxed),
             lost: self.lost.load(Ordering::Relaxed),
             out_of_order: self.out_of_order.load(Ordering::Relaxed),
             jitter: Nanos::new(self.jitter_ns.load(Ordering::Relaxed)),

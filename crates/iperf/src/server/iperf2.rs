@@ -15,6 +15,7 @@ use super::{LOOK_AROUND, ServerOptions};
 use crate::control::iperf2::{Back, Header, HeaderAmount, answer};
 use crate::data::{Carrier, Stream};
 use crate::error::{Refusal, code};
+use crate::event::later;
 use crate::phase::Phase;
 use crate::result::{End, Role};
 use crate::socket::{connect, listen, now, set_before_connect, set_data};
@@ -122,8 +123,9 @@ impl Iperf2Server {
         let mut back = Vec::new();
         let port = (peer.ip(), header.port).into();
         self.connect_back((&mut back, received), port, &spec, stop)?;
-        let later = phase(back).run(stop, &mut waiting(&mut self.admission), events)?;
-        Ok(result.followed_by(later))
+        let mut told = later(result.time, events);
+        let second = phase(back).run(stop, &mut waiting(&mut self.admission), &mut told)?;
+        Ok(result.followed_by(second))
     }
 
     /// The test that a header asks for, held against the limits.

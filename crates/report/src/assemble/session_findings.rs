@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::sessions::SessionGroup;
 use crate::human;
-use crate::model::{Finding, FindingKind, SessionEnd, SessionReport};
+use crate::model::{Finding, FindingKind, SessionEnd, SessionEnds, SessionReport};
 
 /// Groups that a finding tells of.
 const GROUPS: usize = 3;
@@ -123,8 +123,16 @@ fn damaged(group: &SessionReport) -> Option<String> {
 
 fn failed_there(group: &SessionReport) -> Option<String> {
     let ways = group.ends.failed_there().into_iter().filter(|(_, count)| *count > 0);
-    let ways: Vec<String> =
-        ways.map(|(name, count)| format!("{} {name}", human::count(count))).collect();
+    let (early, responses) = (group.ends.closed_early, group.messages.before_closed_early);
+    let way = |(name, count): (&str, u64)| {
+        let mut way = format!("{} {name}", human::count(count));
+        if name == SessionEnds::CLOSED_EARLY && responses > 0 {
+            let each = responses as f64 / early.max(1) as f64;
+            way += &format!(" after {} responses on average", human::number(each));
+        }
+        way
+    };
+    let ways: Vec<String> = ways.map(way).collect();
     let opened = human::count(group.starts.opened);
     (!ways.is_empty()).then(|| format!("{} of {opened} opened", ways.join(", ")))
 }

@@ -11,7 +11,7 @@ use super::tests::{facts, kinds};
 use super::*;
 use crate::document::Document;
 use crate::format::{Presentable, Rendering};
-use crate::model::{Equation, Expectation, FindingKind, SessionEnd};
+use crate::model::{Equation, Expectation, FindingKind, SessionDatagrams, SessionEnd};
 
 /// A group of clients of which 100 sessions were asked for in a second, and all did what they should.
 fn client() -> SessionGroup {
@@ -279,6 +279,20 @@ fn what_the_tester_failed_in_is_not_the_peers() {
     assert!(expired.contains("web: 40 of 140 due, 28.6 %"), "{expired}");
 }
 
+/// A server that ends its connections after 100 requests was told as one that fails for no reason.
+#[test]
+fn closed_early_says_after_how_many_responses() {
+    let report = changed(|counts| {
+        (counts.in_order, counts.closed_early, counts.closed_early_responses) = (90, 10, 1_000);
+    });
+    let told = message(&report, FindingKind::SessionsFailed);
+    let ways = "web: 10 closed early after 100 responses on average of 100 opened";
+    assert!(told.ends_with(ways), "{told}");
+    let report = changed(|counts| (counts.in_order, counts.closed_early) = (90, 10));
+    let told = message(&report, FindingKind::SessionsFailed);
+    assert!(told.ends_with("web: 10 closed early of 100 opened"), "{told}");
+}
+
 #[test]
 fn nothing_established_is_told_once() {
     let mut groups = both();
@@ -406,6 +420,7 @@ fn groups_share_the_intervals_that_they_have_in_common() {
             ..Default::default()
         },
         open: opened,
+        ..Default::default()
     };
     let mut groups = both();
     groups[0].intervals = vec![interval(0, 1, 10), interval(1, 2, 20)];
@@ -527,4 +542,87 @@ proptest! {
         let read: Document = serde_json::from_str(&json).unwrap();
         prop_assert_eq!(read, Document::Report(Box::new(report)));
     }
+}
+
+/// What an end counted of 1,000 datagrams of which 990 arrived.
+fn over_udp() -> [SessionGroup; 2] {
+    let counts = SessionCounts { opened: 2, established: 2, in_order: 2, ..Default::default() };
+    let end = |end, counts, datagrams| SessionGroup {
+        end,
+        stack: "iperf3".to_owned(),
+        program: "udp".to_owned(),
+        rate: None,
+        summary: SessionSummary { counts, ..SessionSummary::default() },
+        datagrams: Some(datagrams),
+        ..client()
+    };
+    let sent = SessionDatagrams { sent: 1_000, ..SessionDatagrams::default() };
+    let received = SessionDatagrams {
+        received: 990,
+        lost: 10,
+        out_of_order: Some(3),
+        jitter_ns: Some(12_000),
+        ..SessionDatagrams::default()
+    };
+    let client = end(SessionEnd::Client, SessionCounts { due: 2, ..counts }, sent);
+    [client, end(SessionEnd::Server, counts, received)]
+}
+
+#[test]
+fn datagrams_of_streams_over_udp_are_in_the_text_and_in_json() {
+    let report = run(over_udp());
+    let text = report.text(Rendering::default());
+    assert!(text.contains("\n  datagrams: 1,000 sent\n"), "{text}");
+    let received = "datagrams: 990 received, 10 lost (1.00 %), 3 out of order, jitter (RFC 1889) 12.0 µs rates";
+    let in_one_line: Vec<&str> = text.split_whitespace().collect();
+    assert!(in_one_line.join(" ").contains(received), "{text}");
+    let json = report.json(Rendering::default());
+    let read: Document = serde_json::from_str(&json).unwrap();
+    assert_eq!(read, Document::Report(Box::new(report.clone())));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let datagrams = |at: usize| json["sessions"][at]["datagrams"].clone();
+    assert_eq!(datagrams(0), serde_json::json!({ "sent": 1000, "received": 0, "lost": 0 }));
+    assert_eq!(datagrams(1)["jitter_ns"], 12_000);
+    // connections of TCP have none
+    assert!(!run(both()).json(Rendering::default()).contains("datagrams"));
+}
+
+#[test]
+fn datagrams_of_an_interval_are_told_with_their_loss() {
+    let [_, server] = over_udp();
+    let interval = SessionIntervalCounts {
+        to: Nanos::from_secs(1),
+        datagrams: server.datagrams,
+        open: 2,
+        ..Default::default()
+    };
+    let report = run([SessionGroup { intervals: vec![interval], ..server }]);
+    let of = &report.session_intervals[0];
+    assert_eq!(of.sessions[0].datagrams, Some(report.sessions[0].datagrams.unwrap()));
+    let row = crate::text::interval::row(&crate::model::Interval {
+        from_ns: of.from_ns,
+        to_ns: of.to_ns,
+        total: Default::default(),
+        flows: Vec::new(),
+        sessions: of.sessions.clone(),
+        expired: None,
+        cpus: None,
+    });
+    assert!(row.ends_with("lost 10 (1.00 %)"), "{row}");
+}
+
+#[test]
+fn datagrams_of_several_sessions_add_up_and_the_greatest_jitter_is_told() {
+    let [client, server] = over_udp().map(|group| group.datagrams.unwrap());
+    let mut all = server;
+    all.merge(&SessionDatagrams { jitter_ns: Some(7), out_of_order: None, ..server });
+    all.merge(&client);
+    let expected = SessionDatagrams {
+        sent: 1_000,
+        received: 1_980,
+        lost: 20,
+        out_of_order: Some(3),
+        jitter_ns: Some(12_000),
+    };
+    assert_eq!(all, expected);
 }

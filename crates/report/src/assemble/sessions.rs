@@ -8,9 +8,9 @@ use wirebeat_units::{FrameRate, Nanos};
 
 use super::rates::digits;
 use crate::model::{
-    Expectation, FindingKind, PlannedActual, SessionBytes, SessionConnections, SessionEnd,
-    SessionEnds, SessionInterval, SessionIntervals, SessionMessages, SessionRates, SessionReport,
-    SessionSegments, SessionStarts, SessionTimes, Stats, StatusCount,
+    Expectation, FindingKind, PlannedActual, SessionBytes, SessionConnections, SessionDatagrams,
+    SessionEnd, SessionEnds, SessionInterval, SessionIntervals, SessionMessages, SessionRates,
+    SessionReport, SessionSegments, SessionStarts, SessionTimes, Stats, StatusCount,
 };
 
 /// A group of sessions at one end, as the run counted it.
@@ -20,7 +20,7 @@ pub struct SessionGroup {
     pub name: String,
     /// Which end this is.
     pub end: SessionEnd,
-    /// Whose TCP it is: "host", "own", "iperf3".
+    /// Whose TCP it is: "host", "own"; or whose wire: "iperf3", "iperf2".
     pub stack: String,
     /// What its sessions do: "http", "bulk".
     pub program: String,
@@ -44,6 +44,8 @@ pub struct SessionGroup {
     pub paired_with: Option<usize>,
     /// What it did. `acked_bytes` has to be without SYN and FIN, which Linux counts as a byte each.
     pub summary: SessionSummary,
+    /// What it counted of datagrams, where its sessions are streams over UDP.
+    pub datagrams: Option<SessionDatagrams>,
     /// What it did over time.
     pub intervals: Vec<SessionIntervalCounts>,
     /// What was expected of it, and what came of it.
@@ -65,6 +67,8 @@ pub struct SessionIntervalCounts {
     pub open: u64,
     /// What open connections were like shortly before.
     pub connections: Option<ConnectionGauges>,
+    /// Datagrams, where sessions are streams over UDP.
+    pub datagrams: Option<SessionDatagrams>,
 }
 
 impl SessionGroup {
@@ -110,6 +114,7 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
             responses: counts.responses,
             unexpected: counts.unexpected,
             damaged: counts.damaged,
+            before_closed_early: counts.closed_early_responses,
         },
         bytes: SessionBytes {
             offered: counts.offered_bytes,
@@ -122,6 +127,7 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
             data: counts.data_segments,
             retransmitted: counts.retransmitted_segments,
         },
+        datagrams: group.datagrams,
         rates: group.rates(duration),
         statuses: statuses.collect(),
         times: times(&group.summary),
@@ -195,7 +201,7 @@ pub fn session_interval(
     end: SessionEnd,
     interval: &SessionIntervalCounts,
 ) -> SessionInterval {
-    let SessionIntervalCounts { counts, open, connections, .. } = interval;
+    let SessionIntervalCounts { counts, open, connections, datagrams, .. } = interval;
     let in_time = counts.ended().saturating_sub(counts.unfinished);
     SessionInterval {
         name: name.to_owned(),
@@ -218,6 +224,7 @@ pub fn session_interval(
         delivered_bytes: counts.delivered_bytes,
         retransmitted_segments: counts.retransmitted_segments,
         connections: connections.as_ref().map(self::connections),
+        datagrams: *datagrams,
     }
 }
 

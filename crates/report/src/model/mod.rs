@@ -29,8 +29,8 @@ pub use interval::{FlowInterval, GaugeReport, Interval, IntervalReceived, Interv
 pub use json::Json;
 pub use replay::{HeldBack, LeftOut, OutOfOrder, ProbeNumbers, Replay, Shortened};
 pub use session::{
-    Expectation, PlannedActual, SessionBytes, SessionConnections, SessionEnd, SessionEnds,
-    SessionInterval, SessionIntervals, SessionMessages, SessionRates, SessionReport,
+    Expectation, PlannedActual, SessionBytes, SessionConnections, SessionDatagrams, SessionEnd,
+    SessionEnds, SessionInterval, SessionIntervals, SessionMessages, SessionRates, SessionReport,
     SessionSegments, SessionStarts, SessionTimes, StatusCount,
 };
 pub use stack::{

@@ -17,7 +17,7 @@ pub struct SessionReport {
     pub name: String,
     /// Which end this is.
     pub end: SessionEnd,
-    /// Whose TCP it is: "host" (the operating system's sockets), "own", "iperf3".
+    /// Whose TCP it is: "host" (the operating system's sockets), "own"; or whose wire: "iperf3", "iperf2".
     pub stack: String,
     /// What its sessions do: "http", "bulk".
     pub program: String,
@@ -54,6 +54,9 @@ pub struct SessionReport {
     pub bytes: SessionBytes,
     /// TCP segments with data.
     pub segments: SessionSegments,
+    /// Datagrams, where sessions are streams over UDP (a test of iperf3); absent over TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<SessionDatagrams>,
     /// Rates over the time under way; absent where no time passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<SessionRates>,
@@ -150,6 +153,9 @@ pub struct SessionEnds {
 }
 
 impl SessionEnds {
+    /// The name of one of the ways.
+    pub(crate) const CLOSED_EARLY: &str = "closed early";
+
     /// Sessions that the peer or the network ended, or that got no answer: each way with its name.
     pub fn failed_there(&self) -> [(&'static str, u64); 7] {
         [
@@ -157,7 +163,7 @@ impl SessionEnds {
             ("timed out", self.timed_out),
             ("reset", self.reset),
             ("unreachable", self.unreachable),
-            ("closed early", self.closed_early),
+            (Self::CLOSED_EARLY, self.closed_early),
             ("malformed", self.malformed),
             ("abandoned", self.abandoned),
         ]
@@ -175,9 +181,12 @@ pub struct SessionMessages {
     pub unexpected: u64,
     /// Messages with bytes that were not what they should be.
     pub damaged: u64,
+    /// Responses of those sessions that the peer then closed early (HTTP): over `ends.closed_early`, after how many it did.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub before_closed_early: u64,
 }
 
-/// Bytes of the TCP streams of sessions, without headers.
+/// Bytes of the TCP streams of sessions, without headers; over UDP those of the payload of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionBytes {
     /// That programs asked to be sent.
@@ -199,6 +208,36 @@ pub struct SessionSegments {
     pub data: u64,
     /// Segments that were sent again.
     pub retransmitted: u64,
+}
+
+/// Datagrams of sessions over UDP, as one end counted them. Lost and late ones are those of what this end received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionDatagrams {
+    /// Sent by this end.
+    pub sent: u64,
+    /// Received by this end.
+    pub received: u64,
+    /// Never received, though one with a higher sequence number was. What was sent after the last that arrived is in no counter.
+    pub lost: u64,
+    /// Received after one with a higher sequence number, as a duplicate is; absent where the wire does not tell it, as of the other
+    /// end of a test of iperf3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_of_order: Option<u64>,
+    /// Jitter (RFC 1889 §6.3.1) in nanoseconds at the end, of the session that has the most; absent at an end that received nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_ns: Option<u64>,
+}
+
+impl SessionDatagrams {
+    /// Adds what other sessions counted.
+    pub fn merge(&mut self, other: &SessionDatagrams) {
+        self.sent = self.sent.saturating_add(other.sent);
+        self.received = self.received.saturating_add(other.received);
+        self.lost = self.lost.saturating_add(other.lost);
+        let late = [self.out_of_order, other.out_of_order].into_iter().flatten();
+        self.out_of_order = late.reduce(u64::saturating_add);
+        self.jitter_ns = self.jitter_ns.max(other.jitter_ns);
+    }
 }
 
 /// Rates of a group: its counts over the time under way.
@@ -334,6 +373,9 @@ pub struct SessionInterval {
     /// What TCP knew of open connections shortly before the interval ended; absent where none was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<SessionConnections>,
+    /// Datagrams, where sessions are streams over UDP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<SessionDatagrams>,
 }
 
 /// What TCP knew of open connections of a group, at one end. What it does not say is absent.

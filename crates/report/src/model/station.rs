@@ -197,8 +197,8 @@ pub struct Cost {
     pub interrupt_seconds: Option<f64>,
     /// All of these for each second of the run.
     pub cpus: f64,
-    /// Frames that it sent or received.
+    /// Frames that it sent or received; in a run of sessions alone, sessions that it opened or accepted.
     pub frames: u64,
-    /// All of these for each frame; `null` without frames.
+    /// All of these for each of them; `null` without any.
     pub nanoseconds_per_frame: Option<f64>,
 }

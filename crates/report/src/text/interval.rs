@@ -71,6 +71,21 @@ fn sessions(groups: &[SessionInterval], passed_ns: u64) -> String {
         row += &format!("  responses {}", per_second(responses, passed_ns));
     }
     row += &format!("  {}", megabits(delivered.saturating_add(sent), passed_ns));
+    let datagrams = groups.iter().filter_map(|group| group.datagrams).reduce(|mut all, one| {
+        all.merge(&one);
+        all
+    });
+    if let Some(of) = datagrams {
+        let all = of.received.saturating_add(of.lost);
+        // where none is received, nothing is known to be lost
+        if all > 0 {
+            let share = human::share(of.lost, all);
+            row += &match of.lost {
+                0 => "  lost 0".to_owned(),
+                lost => format!("  lost {} ({share})", human::count(lost)),
+            };
+        }
+    }
     let looks: Vec<SessionConnections> = of(end).filter_map(|group| group.connections).collect();
     row += &connections(&looks);
     let marks: [(&str, Counter); 5] = [

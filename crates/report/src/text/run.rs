@@ -41,7 +41,11 @@ pub fn run(report: &Report, style: Style) -> String {
         lines.entry("clocks", self::clock(clock));
     }
     for cost in &report.costs {
-        lines.entry("cost", self::cost(cost));
+        let each = match (report.flows.is_empty(), report.sessions.is_empty()) {
+            (true, false) => "session",
+            _ => "frame",
+        };
+        lines.entry("cost", self::cost(cost, each));
     }
     if let Some(others) = report.others.as_ref().filter(|others| !others.is_empty()) {
         lines.entry("others", self::others(others));
@@ -300,12 +304,13 @@ fn clock(clock: &DelayClock) -> String {
     }
 }
 
-fn cost(cost: &Cost) -> String {
+/// The CPU time of a role; `each`: what it is of.
+fn cost(cost: &Cost, each: &str) -> String {
     let seconds = |value: f64| human::time(value * 1e9);
     let interrupt = cost.interrupt_seconds.map(seconds);
     let interrupt = interrupt.map_or_else(String::new, |time| format!(", interrupts {time}"));
     let per_frame = cost.nanoseconds_per_frame.map(human::time);
-    let per_frame = per_frame.map_or_else(String::new, |time| format!(", {time} per frame"));
+    let per_frame = per_frame.map_or_else(String::new, |time| format!(", {time} per {each}"));
     format!(
         "{}: {} CPU (user {}, kernel {}{interrupt}){per_frame}",
         cost.role,

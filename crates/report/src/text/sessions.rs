@@ -9,8 +9,8 @@ use super::style::{Style, clean, cut, hang};
 use super::table::{Cell, NOTHING, Table};
 use crate::human;
 use crate::model::{
-    Expectation, PlannedActual, Report, SessionEnd, SessionRates, SessionReport, SessionTimes,
-    Stats, StatusCount,
+    Expectation, PlannedActual, Report, SessionDatagrams, SessionEnd, SessionRates, SessionReport,
+    SessionTimes, Stats, StatusCount,
 };
 
 /// Groups that are shown; the rest are in the JSON form.
@@ -40,6 +40,7 @@ fn group(group: &SessionReport, style: Style) -> String {
     let mut out = style.strong(&heading(group)) + "\n";
     line(&mut out, "  ", &asked(group));
     out += &side_by_side(&counters(group), style);
+    line(&mut out, "  datagrams: ", &group.datagrams.as_ref().map_or_else(String::new, datagrams));
     line(&mut out, "  rates: ", &group.rates.as_ref().map_or_else(String::new, rates));
     line(&mut out, "  statuses: ", &statuses(&group.statuses));
     out += &times(group, style);
@@ -126,6 +127,28 @@ fn counters(group: &SessionReport) -> Vec<Block> {
     let mut blocks = vec![begun, ended, data];
     blocks.retain(|block| !block.is_empty());
     blocks
+}
+
+/// "125,000 sent; 124,900 received, 100 lost (0.0800 %), 3 out of order, jitter (RFC 1889) 12.0 µs".
+fn datagrams(of: &SessionDatagrams) -> String {
+    let mut directions = Vec::new();
+    if of.sent > 0 {
+        directions.push(format!("{} sent", human::count(of.sent)));
+    }
+    if of.received > 0 || of.lost > 0 {
+        let (all, lost) = (of.received.saturating_add(of.lost), human::count(of.lost));
+        let share =
+            if of.lost > 0 { format!(" ({})", human::share(of.lost, all)) } else { String::new() };
+        let mut received = format!("{} received, {lost} lost{share}", human::count(of.received));
+        if let Some(late) = of.out_of_order {
+            received += &format!(", {} out of order", human::count(late));
+        }
+        if let Some(jitter) = of.jitter_ns {
+            received += &format!(", jitter (RFC 1889) {}", human::time(jitter as f64));
+        }
+        directions.push(received);
+    }
+    directions.join("; ")
 }
 
 /// What happened in a second, as far as anything did.

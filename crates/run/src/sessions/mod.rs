@@ -311,6 +311,8 @@ struct Watching {
     names: Vec<String>,
     /// The counts at the end of the last interval, and when that was.
     before: (Nanos, Counts),
+    /// An interval that is over and not told yet: what little follows at the end of the run becomes a part of it.
+    held: Option<(Nanos, Counts, Samples)>,
     intervals: Vec<(usize, SessionEnd, SessionIntervalCounts)>,
 }
 
@@ -325,6 +327,7 @@ impl Watching {
             looks: Looks::every(interval.min(LOOK)),
             names: run.sessions.groups.iter().map(|group| group.name.clone()).collect(),
             before: (Nanos::ZERO, Counts::new()),
+            held: None,
             intervals: Vec::new(),
         }
     }
@@ -332,8 +335,13 @@ impl Watching {
     fn look(&mut self, workers: &[Worker], now: Nanos, observer: &mut dyn Observer) {
         let Some(elapsed) = now.get().checked_sub(self.begin.get()).map(Nanos::new) else { return };
         let to = Nanos::new(elapsed.get() / self.interval.get().max(1) * self.interval.get());
-        if to > self.before.0 {
-            self.tell(to, counts(workers), self.samples(workers, to), observer);
+        if self.held.as_ref().is_some_and(|(held, ..)| !self.is_short(*held, elapsed)) {
+            self.tell_held(observer);
+        }
+        let last = self.held.as_ref().map_or(self.before.0, |(held, ..)| *held);
+        if to > last {
+            let samples = self.samples(workers, to);
+            self.hold((to, counts(workers), samples), observer);
         }
         if observer.watches() && self.looks.due(elapsed, self.duration) {
             observer.progress(&self.progress(&counts(workers), elapsed, false));
@@ -343,7 +351,24 @@ impl Watching {
     /// What was looked at on the virtual clock since the last time, in the order of its time.
     fn take_in(&mut self, workers: &[Worker], observer: &mut dyn Observer) {
         for of in workers.iter().flat_map(Worker::take_intervals) {
-            self.tell(of.to, summed(&of.counts), gathered(of.samples), observer);
+            self.hold((of.to, summed(&of.counts), gathered(of.samples)), observer);
+        }
+    }
+
+    /// Whether what is from `from` to `to` would be too short an interval: less than a tenth of the others.
+    fn is_short(&self, from: Nanos, to: Nanos) -> bool {
+        to.saturating_sub(from).get() < self.interval.get() / 10
+    }
+
+    /// Keeps an interval until it is known whether the run goes on.
+    fn hold(&mut self, interval: (Nanos, Counts, Samples), observer: &mut dyn Observer) {
+        self.tell_held(observer);
+        self.held = Some(interval);
+    }
+
+    fn tell_held(&mut self, observer: &mut dyn Observer) {
+        if let Some((to, counts, samples)) = self.held.take() {
+            self.tell(to, counts, samples, observer);
         }
     }
 
@@ -376,6 +401,12 @@ impl Watching {
         observer: &mut dyn Observer,
     ) {
         observer.progress(&self.progress(&counts, elapsed, true));
+        // what is left is too short to be told by itself
+        let rest = self.held.as_ref().map(|(held, ..)| *held);
+        match rest.is_some_and(|held| self.is_short(held, elapsed)) {
+            true => self.held = None,
+            false => self.tell_held(observer),
+        }
         if elapsed > self.before.0 {
             self.tell(elapsed, counts, samples, observer);
         }
@@ -389,8 +420,14 @@ impl Watching {
             let since = now.since(&self.before.1.get(&(group, end)).copied().unwrap_or_default());
             let name = self.names.get(group).map_or("", |name| name);
             let connections = samples.get(&(group, end)).copied();
-            let row =
-                SessionIntervalCounts { from, to, counts: since, open: now.open(), connections };
+            let row = SessionIntervalCounts {
+                from,
+                to,
+                counts: since,
+                open: now.open(),
+                connections,
+                ..SessionIntervalCounts::default()
+            };
             sessions.push(session_interval(name, end, &row));
             if self.intervals.len() < INTERVALS_MAX * counts.len().max(1) {
                 self.intervals.push((group, end, row));

@@ -22,6 +22,7 @@ mod impaired_wire;
 mod interop;
 mod interruptions;
 mod intervals;
+mod iperf;
 mod kernel_meter;
 mod kernel_meter_headers;
 mod kernel_sender;

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirebeat_report::model::{End, Report, SessionEnd, SessionReport, Verdict};
-use wirebeat_run::iperf::serve_iperf3;
+use wirebeat_run::iperf::{Wire, WireServer, serve};
 use wirebeat_run::{Observer, Options, Progress, Silent, Stop, prepare};
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_traffic::scenario::Scenario;
@@ -298,7 +298,9 @@ fn what_iperf3_says_is_what_the_report_says() {
     let at = std::net::SocketAddr::from((bed.b.ipv4, 5201));
     let here = bed.b.namespace.clone();
     let serving = thread::spawn(move || {
-        here.run(|| serve_iperf3(at, true, &Options::default(), &mut Silent, &Stop::new())).unwrap()
+        let server = WireServer { wire: Wire::Iperf3, address: at };
+        let serve = || serve(server, true, &Options::default(), &mut Silent, &Stop::new());
+        here.run(serve).unwrap()
     });
     let there = bed.a.namespace.clone();
     let until = Instant::now() + Duration::from_secs(10);

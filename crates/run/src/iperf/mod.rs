@@ -1,0 +1,381 @@
+//! The wires of iperf3 and of iperf 2: a server for their clients, and a client for their servers, reported as sessions.
+//!
+//! The wires are the crate `iperf`'s; here its results become a report (`totals.rs`). A test has two groups of sessions, one for each
+//! end: what this process counted, and what the other end says that it counted. Over iperf 2's wire it says nothing, and there is one.
+
+mod totals;
+
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime};
+
+use wirebeat_engine::clock::{Clock, MonotonicClock};
+use wirebeat_host::{CpuTimes, Machine};
+use wirebeat_iperf::result::Interval;
+use wirebeat_iperf::{
+    Error, Event, Iperf2Server, Server, ServerOptions, Started, TestResult, client,
+};
+use wirebeat_report::assemble::{
+    Clocks, RunFacts, SessionIntervalCounts, assemble, session_interval,
+};
+use wirebeat_report::model::{self, FlowInterval, Report, SessionEnd};
+use wirebeat_traffic::scenario::RunSpec;
+use wirebeat_units::{Nanos, human};
+
+use crate::error::RunError;
+use crate::facts;
+use crate::observe::{Observer, Progress, SessionProgress, Stop};
+use crate::options::Options;
+use totals::{Counted, Totals, protocol};
+
+pub use wirebeat_iperf::{Amount, Direction, Protocol, TestSpec};
+
+/// How often it is looked whether the run is asked to stop.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Whose wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wire {
+    /// iperf3's: TCP and UDP.
+    Iperf3,
+    /// That of iperf 2: TCP.
+    Iperf2,
+}
+
+impl Wire {
+    /// The name in reports and of flags.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Wire::Iperf3 => "iperf3",
+            Wire::Iperf2 => "iperf2",
+        }
+    }
+
+    /// The port of its servers (iperf3(1), iperf(1): `--port`).
+    pub const fn port(self) -> u16 {
+        match self {
+            Wire::Iperf3 => 5201,
+            Wire::Iperf2 => 5001,
+        }
+    }
+}
+
+/// A server: where it is, or is to be, and whose wire it speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WireServer {
+    /// Whose wire.
+    pub wire: Wire,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+/// Runs a test against `server`.
+///
+/// # Errors
+/// The server cannot be reached, is busy, or does not speak its wire; the test cannot be said in it.
+pub fn load(
+    server: WireServer,
+    spec: &TestSpec,
+    options: &Options,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Report, RunError> {
+    let mut run = Run::begin(server.wire, SessionEnd::Client, observer);
+    run.duration = match spec.amount {
+        Amount::Time(time) => Some(spec.omit.saturating_add(time)),
+        Amount::Bytes(_) | Amount::Blocks(_) => None,
+    };
+    let spec = TestSpec { interval: Some(interval(options)), ..spec.clone() };
+    let target = client::Target::new(server.address);
+    let ended = with_stop(stop, |stop| {
+        let mut told = |event: Event<'_>| run.take(&event);
+        match server.wire {
+            Wire::Iperf3 => client::run(&target, &spec, stop, &mut told),
+            Wire::Iperf2 => client::run_iperf2(&target, &spec, stop, &mut told),
+        }
+    });
+    run.add(&ended.map_err(refused)?);
+    Ok(run.report(options, stop, None))
+}
+
+/// Serves clients at `server` until it is asked to stop, or for one test.
+///
+/// # Errors
+/// The address cannot be listened on.
+pub fn serve(
+    server: WireServer,
+    one_off: bool,
+    options: &Options,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Report, RunError> {
+    let WireServer { wire, address } = server;
+    let serving = ServerOptions {
+        one_off,
+        interval: Some(interval(options)),
+        // to the host of the client alone, and no more than its header asks
+        connect_back: true,
+        ..ServerOptions::default()
+    };
+    let failed = |error: Error| RunError::machine(error.fault());
+    let served = match wire {
+        Wire::Iperf3 => {
+            let mut server = Server::bind(address, serving).map_err(failed)?;
+            serve_with(wire, server.address(), options, (observer, stop), |stop, told| {
+                server.run(stop, told)
+            })
+        }
+        Wire::Iperf2 => {
+            let mut server = Iperf2Server::bind(address, serving).map_err(failed)?;
+            serve_with(wire, server.address(), options, (observer, stop), |stop, told| {
+                server.run(stop, told)
+            })
+        }
+    };
+    Ok(served)
+}
+
+/// What is told of events.
+type Told<'a> = &'a mut dyn FnMut(Event<'_>);
+
+/// Serves by `serve`, which listens at `address`.
+fn serve_with(
+    wire: Wire,
+    address: SocketAddr,
+    options: &Options,
+    (observer, stop): (&mut dyn Observer, &Stop),
+    serve: impl FnOnce(&wirebeat_iperf::Stop, Told<'_>) -> Result<(), Error>,
+) -> Report {
+    observer.notice(&format!("{}: listening at {address}", wire.name()));
+    observer.listening(address);
+    let mut run = Run::begin(wire, SessionEnd::Server, observer);
+    let ended = with_stop(stop, |stop| serve(stop, &mut |event| run.take(&event)));
+    let failed = ended.err().map(|error| error.fault().to_string());
+    let failed = failed.or((run.failures > 0 && run.totals.tests == 0).then(|| {
+        format!("none of {} tests came to its end; the lines above say why", run.failures)
+    }));
+    run.report(options, stop, failed)
+}
+
+/// The error of a test of ours.
+fn refused(error: Error) -> RunError {
+    match &error {
+        Error::Refused(refusal) => RunError::usage(refusal.fault.clone()),
+        _ => RunError::machine(error.fault()),
+    }
+}
+
+/// How often counters are read: as in every run.
+fn interval(options: &Options) -> Nanos {
+    options.interval.unwrap_or(RunSpec::DEFAULT_INTERVAL)
+}
+
+/// Runs `work` with a flag that follows `stop`.
+fn with_stop<T: Send>(stop: &Stop, work: impl FnOnce(&wirebeat_iperf::Stop) -> T) -> T {
+    let theirs = wirebeat_iperf::Stop::new();
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let following = std::thread::Builder::new().name("stop".to_owned());
+        let following = following.spawn_scoped(scope, || {
+            while !over.load(std::sync::atomic::Ordering::Acquire) {
+                if stop.asked() {
+                    theirs.ask();
+                }
+                std::thread::sleep(LOOK);
+            }
+        });
+        let done = work(&theirs);
+        over.store(true, std::sync::atomic::Ordering::Release);
+        drop(following);
+        done
+    })
+}
+
+/// A run: what its tests come to, and who is told.
+struct Run<'a> {
+    wire: Wire,
+    observer: &'a mut dyn Observer,
+    /// Which end of the tests this process is.
+    end: SessionEnd,
+    started: SystemTime,
+    at: Nanos,
+    cpu: CpuTimes,
+    /// How long it is going to last, where that is known.
+    duration: Option<Nanos>,
+    /// When the present test began, from the start of the run.
+    test_begun: Nanos,
+    /// Sessions and bytes so far, for those who watch.
+    seen: SessionProgress,
+    totals: Totals,
+    failures: u64,
+}
+
+impl<'a> Run<'a> {
+    fn begin(wire: Wire, end: SessionEnd, observer: &'a mut dyn Observer) -> Run<'a> {
+        Run {
+            wire,
+            observer,
+            end,
+            started: SystemTime::now(),
+            at: MonotonicClock.now(),
+            cpu: CpuTimes::now(),
+            duration: None,
+            test_begun: Nanos::ZERO,
+            seen: SessionProgress::default(),
+            totals: Totals::default(),
+            failures: 0,
+        }
+    }
+
+    fn elapsed(&self) -> Nanos {
+        MonotonicClock.now().saturating_sub(self.at)
+    }
+
+    fn say(&mut self, what: &str) {
+        self.observer.notice(&format!("{}: {what}", self.wire.name()));
+    }
+
+    /// Takes what happens.
+    fn take(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Started(started) => self.test_begins(started),
+            Event::Interval(interval) => self.interval(interval),
+            Event::Ended(Ok(result)) => {
+                self.add(result);
+                let line = line(result);
+                self.say(&line);
+            }
+            Event::Ended(Err(error)) => {
+                self.failures += 1;
+                self.seen.open = 0;
+                self.say(&format!("a test failed: {}", error.fault()));
+            }
+            Event::Denied(peer) => self.say(&format!("{peer} was told that a test is running")),
+        }
+    }
+
+    fn test_begins(&mut self, Started { peer, spec, .. }: &Started) {
+        self.test_begun = self.elapsed();
+        let directions = match spec.direction {
+            Direction::Forward | Direction::Reverse => 1,
+            Direction::BothWays | Direction::InTurn => 2,
+        };
+        let streams = u64::from(spec.streams) * directions;
+        self.seen.open = streams;
+        self.seen.opened += streams;
+        self.say(&format!(
+            "a test with {peer}: {}, {}, streams: {}",
+            protocol(spec.protocol),
+            match spec.direction {
+                Direction::Forward => "the client sends",
+                Direction::Reverse => "the server sends",
+                Direction::BothWays => "both send",
+                Direction::InTurn => "the client sends, then the server",
+            },
+            spec.streams
+        ));
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        let Counted { counts, datagrams } = totals::of_interval(interval);
+        self.seen.delivered_bytes =
+            self.seen.delivered_bytes.saturating_add(counts.delivered_bytes);
+        let open = interval.streams.len() as u64;
+        let counted =
+            SessionIntervalCounts { counts, open, datagrams, ..SessionIntervalCounts::default() };
+        let row = session_interval(self.wire.name(), self.end, &counted);
+        let begun = self.test_begun;
+        self.observer.interval(&model::Interval {
+            from_ns: begun.saturating_add(interval.start).get(),
+            to_ns: begun.saturating_add(interval.end).get(),
+            total: FlowInterval::default(),
+            flows: Vec::new(),
+            sessions: vec![row],
+            expired: None,
+            cpus: None,
+        });
+        self.totals.add_interval(interval, begun);
+        self.look(false);
+    }
+
+    fn look(&mut self, ended: bool) {
+        let progress = Progress {
+            elapsed: self.elapsed(),
+            duration: self.duration,
+            sessions: Some(self.seen),
+            ended,
+            ..Progress::default()
+        };
+        self.observer.progress(&progress);
+    }
+
+    /// Adds a test that is over.
+    fn add(&mut self, result: &TestResult) {
+        self.totals.add(result);
+        self.seen.open = 0;
+        self.seen.ended = self.seen.opened;
+    }
+
+    fn report(mut self, options: &Options, stop: &Stop, failed: Option<String>) -> Report {
+        self.look(true);
+        let (elapsed, totals) = (self.elapsed(), self.totals);
+        let end = match (crate::flows::stopped(stop), failed) {
+            (Some(stopped), _) => stopped,
+            (None, Some(message)) => model::End::Failed { message },
+            (None, None) if totals.terminated && self.end == SessionEnd::Client => {
+                let message = "the server ended the test before its time".to_owned();
+                model::End::Failed { message }
+            }
+            (None, None) => model::End::Completed,
+        };
+        let (costs, spent) = facts::cost(&self.cpu, totals.sessions());
+        let machine = Machine::observe();
+        let mut notes: Vec<String> = facts::disturbances(&spent, &machine);
+        notes.extend(totals.inconsistencies.iter().cloned());
+        assemble(
+            RunFacts {
+                wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
+                command_line: options.command_line.clone(),
+                seed: None,
+                scenario: None,
+                started: self.started,
+                duration: elapsed,
+                end,
+                clocks: Clocks::Same,
+                costs,
+                machine: notes,
+                changes: Vec::new(),
+                outages: Vec::new(),
+                replays: Vec::new(),
+                captures: Vec::new(),
+                sessions: totals.groups(self.wire),
+                stacks: Vec::new(),
+            },
+            None,
+            None,
+        )
+    }
+}
+
+/// A test in a line, without whose wire it is.
+fn line(result: &TestResult) -> String {
+    let mut line = format!(
+        "the test with {} is over: {} sent and {} received here in {}",
+        result.peer,
+        human::bytes(result.sent().get() as f64),
+        human::bytes(result.received().get() as f64),
+        human::time(result.time.get() as f64)
+    );
+    if let Some(of) = totals::received_datagrams(result) {
+        line.push_str(&format!(
+            "; of {} datagrams {} lost",
+            of.received.saturating_add(of.lost),
+            of.lost
+        ));
+        if let Some(late) = of.out_of_order {
+            line.push_str(&format!(", {late} out of order"));
+        }
+        let jitter = of.jitter_ns.unwrap_or(0);
+        line.push_str(&format!(", jitter (RFC 1889) {}", human::time(jitter as f64)));
+    }
+    line
+}
