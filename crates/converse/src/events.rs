@@ -3,7 +3,7 @@
 use wirebeat_meter::session::SessionTime;
 use wirebeat_units::Nanos;
 
-use crate::conversations::{Conversations, Group, NO_SIDE};
+use crate::conversations::{Conversations, Group, NO_SIDE, first_protocol};
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{Action, Connection, ConnectionStats, ProfileId, Programs, Reason, SessionKey};
 
@@ -21,6 +21,7 @@ impl Programs for Conversations {
     ) -> Option<SessionKey> {
         let of = self.groups.get(usize::from(group))?;
         let side = of.server?;
+        let protocol = first_protocol(of.plan.transport);
         let counts = self.sides.get_mut(usize::from(side)).map(|side| &mut side.meter.counts)?;
         counts.opened += 1;
         counts.established += 1;
@@ -28,6 +29,7 @@ impl Programs for Conversations {
         let mut session = Session::new(side, number, now, now);
         session.connection = Some(connection);
         session.established = true;
+        session.protocol = protocol;
         let key = self.insert(session);
         if let Some(side) = self.sides.get_mut(usize::from(side)) {
             side.meter.note_open(now);
@@ -47,8 +49,11 @@ impl Programs for Conversations {
         session.connection = Some(connection);
         session.established = true;
         session.active = now;
-        side.meter.counts.established += 1;
-        side.meter.took(SessionTime::Connect, session.planned, session.started, now);
+        // over UDP nobody has answered yet
+        if !side.script.datagrams {
+            side.meter.counts.established += 1;
+            side.meter.took(SessionTime::Connect, session.planned, session.started, now);
+        }
         self.go_on(now, key);
     }
 
@@ -91,7 +96,7 @@ impl Programs for Conversations {
             Protocol::None if keeps && session.fate.is_none() && session.wait != Wait::End => {
                 KEPT.saturating_sub(session.early.len())
             }
-            Protocol::None | Protocol::HttpClient(_) => ROOM,
+            Protocol::None | Protocol::HttpClient(_) | Protocol::Messages(_) => ROOM,
             Protocol::Echo(kept) => KEPT.saturating_sub(kept.len()),
             Protocol::HttpServer(http) if http.pending.is_empty() => KEPT,
             Protocol::HttpServer(_) if session.fate.is_some() => ROOM,
@@ -109,12 +114,20 @@ impl Programs for Conversations {
         }
         first_byte(session, side, now);
         match &session.protocol {
-            Protocol::None => self.received_data(now, key, bytes),
+            Protocol::None | Protocol::Messages(_) => self.received_data(now, key, bytes),
             Protocol::HttpClient(_) => self.received_response(now, key, bytes),
             Protocol::HttpServer(_) => self.received_request(now, key, bytes),
             Protocol::Echo(_) => self.received_echo(key, bytes),
             Protocol::Text(_) => self.received_text(now, key, bytes),
         }
+    }
+
+    fn message_end(&mut self, key: SessionKey, offset: u64) -> Option<u64> {
+        self.session(key)?.out.message_end(offset)
+    }
+
+    fn message(&mut self, now: Nanos, key: SessionKey, bytes: &[u8]) {
+        self.received_message(now, key, bytes);
     }
 
     fn peer_closed(&mut self, now: Nanos, key: SessionKey) {
@@ -130,6 +143,8 @@ impl Programs for Conversations {
             Wait::PeerClose | Wait::Unlimited => self.go_on(now, key),
             // what is left to do needs nothing of the peer, or will see that it is gone
             Wait::Nothing | Wait::Connect | Wait::Room | Wait::Time | Wait::Stop | Wait::End => {}
+            // a datagram's peer closes nothing
+            Wait::Message(_) => {}
         }
     }
 
@@ -243,7 +258,12 @@ impl Conversations {
         if patience > now {
             return self.set_alarm(key, patience);
         }
-        let (fate, connection) = (session.fate, session.connection);
+        let (fate, connection, wait) = (session.fate, session.connection, session.wait);
+        let is_datagrams = self.both(key).is_some_and(|(_, side)| side.script.datagrams);
+        if is_datagrams && matches!(wait, Wait::Message(_) | Wait::Text(_)) {
+            return self.message_timed_out(now, key);
+        }
+        let Some(session) = self.session(key) else { return };
         if session.wait == Wait::Protocol && session.protocol.is_idle() {
             // a server leaves a connection on which nothing happens, as servers do
             session.protocol = Protocol::None;

@@ -116,7 +116,10 @@ impl Conversations {
 
     /// What came before it was asked for.
     fn take_early(&mut self, now: Nanos, key: SessionKey) {
-        let Some(session) = self.session(key) else { return };
+        let Some((session, side)) = self.both(key) else { return };
+        if side.script.datagrams {
+            return self.take_early_message(now, key);
+        }
         if !matches!(session.wait, Wait::Data(_) | Wait::Text(_)) {
             return;
         }
@@ -169,8 +172,13 @@ impl Conversations {
             self.keep_patience(now, key);
             return false;
         }
-        let n = session.draw();
-        side.meter.counts.offered_bytes += session.out.add(&side.script, message, n);
+        match side.script.datagrams {
+            true => Conversations::add_message(session, side, message),
+            false => {
+                let n = session.draw();
+                side.meter.counts.offered_bytes += session.out.add(&side.script, message, n);
+            }
+        }
         let (endless, peer_closed) = (session.out.is_unlimited(), session.peer_closed);
         let connection = session.connection;
         self.actions.extend(connection.map(Action::Send));
@@ -322,10 +330,13 @@ fn simple(op: &Op, session: &mut Session, side: &mut Side, now: Nanos) -> Outcom
             let Some(receive) = side.script.lengths.get(usize::from(*index)) else {
                 return Outcome::Next;
             };
+            if let Receive::Message(_) = receive {
+                return Outcome::Wait(Wait::Message(*index));
+            }
             let mut wait = DataWait { left: 0, got: 0, prefix: [0; 8], damaged: false };
             wait.left = match receive {
                 Receive::Bytes(bytes) => *bytes,
-                Receive::Prefixed => u64::MAX,
+                Receive::Prefixed | Receive::Message(_) => u64::MAX,
                 // what was sent last
                 Receive::Back(_) => session.out.end().saturating_sub(session.received_back()),
             };
@@ -338,7 +349,9 @@ fn simple(op: &Op, session: &mut Session, side: &mut Side, now: Nanos) -> Outcom
             if wait.left > 0 { Outcome::Wait(Wait::Data(wait)) } else { Outcome::Next }
         }
         Op::ReceiveText(text) => {
-            session.protocol = Protocol::Text(Vec::new());
+            if !side.script.datagrams {
+                session.protocol = Protocol::Text(Vec::new());
+            }
             Outcome::Wait(Wait::Text(*text))
         }
         Op::Request => {

@@ -11,6 +11,7 @@ pub mod converse;
 mod events;
 mod http;
 mod interpreter;
+mod messages;
 mod outgoing;
 mod session;
 pub mod stack;

@@ -9,6 +9,7 @@ use wirebeat_traffic::program::script::{REGISTERS, Script};
 use wirebeat_units::Nanos;
 
 use crate::alarms::Alarm;
+use crate::messages::Messages;
 use crate::outgoing::Outgoing;
 use crate::stack::Connection;
 
@@ -50,6 +51,8 @@ pub(crate) enum Wait {
     Data(DataWait),
     /// A text, number … .
     Text(u16),
+    /// A datagram, number … of what the script waits for.
+    Message(u16),
     /// HTTP, or data that is sent back: as its own state says.
     Protocol,
     /// The time of its alarm.
@@ -102,6 +105,8 @@ pub(crate) enum Protocol {
     HttpClient(Box<HttpClientState>),
     /// HTTP, the server's side.
     HttpServer(Box<HttpServerState>),
+    /// Datagrams, one after the other.
+    Messages(Messages),
     /// What is sent back and not taken yet.
     Echo(Vec<u8>),
     /// The last bytes before a text that is waited for.
@@ -191,6 +196,8 @@ pub(crate) struct Session {
     pub(crate) timers: Vec<Nanos>,
     pub(crate) alarm: Alarm,
     pub(crate) established: bool,
+    /// Over UDP: whether the peer said something.
+    pub(crate) heard: bool,
     pub(crate) peer_closed: bool,
     /// Whether FIN was asked for.
     pub(crate) finished: bool,
@@ -224,6 +231,7 @@ impl Session {
             timers: Vec::new(),
             alarm: Alarm::default(),
             established: false,
+            heard: false,
             peer_closed: false,
             finished: false,
             fate: None,

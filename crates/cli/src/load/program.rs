@@ -207,6 +207,7 @@ impl ClientArgs {
                     response: self.response_size.clone().unwrap_or(usual.response),
                     requests: self.requests.unwrap_or(usual.requests),
                     think: self.request_think.clone(),
+                    ..usual
                 }))
             }
             BULK => ProgramSpec::Bulk(Box::new(self.bulk.spec())),
@@ -317,7 +318,7 @@ impl ServerArgs {
                     request: self.request_size.clone().unwrap_or(usual.request),
                     response: self.response_size.clone().unwrap_or(usual.response),
                     requests: self.requests.unwrap_or(usual.requests),
-                    think: None,
+                    ..usual
                 }))
             }
             BULK => ProgramSpec::Bulk(Box::new(self.bulk.spec())),

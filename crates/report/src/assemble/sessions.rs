@@ -12,6 +12,9 @@ use crate::model::{
     SessionSegments, SessionStarts, SessionTimes, Stats, StatusCount,
 };
 
+/// The transport that a report names; where it names none, that is TCP.
+const UDP: &str = "udp";
+
 /// A group of sessions at one end, as the run counted it.
 #[derive(Clone, Debug, Default)]
 pub struct SessionGroup {
@@ -21,6 +24,8 @@ pub struct SessionGroup {
     pub end: SessionEnd,
     /// Whose TCP it is: "host", "own", "iperf3".
     pub stack: String,
+    /// Whether its messages are datagrams of UDP: then some may be lost, and nothing says that a session is established but an answer.
+    pub datagrams: bool,
     /// What its sessions do: "http", "bulk".
     pub program: String,
     /// Its own addresses and ports, in words: "10.0.1.0/24, ports of the system".
@@ -86,6 +91,7 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
         name: group.name.clone(),
         end: group.end,
         stack: group.stack.clone(),
+        transport: group.datagrams.then(|| UDP.to_owned()),
         program: group.program.clone(),
         local: group.local.clone(),
         remote: group.remote.clone(),
@@ -107,6 +113,9 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
             responses: counts.responses,
             unexpected: counts.unexpected,
             damaged: counts.damaged,
+            lost: counts.lost_responses,
+            late: counts.late_responses,
+            malformed: counts.malformed_messages,
         },
         bytes: SessionBytes {
             offered: counts.offered_bytes,
@@ -210,6 +219,9 @@ pub fn session_interval(
         responses: counts.responses,
         unexpected: counts.unexpected,
         damaged: counts.damaged,
+        lost: counts.lost_responses,
+        late: counts.late_responses,
+        malformed: counts.malformed_messages,
         sent_bytes: counts.sent_bytes,
         acked_bytes: counts.acked_bytes,
         delivered_bytes: counts.delivered_bytes,

@@ -1,4 +1,4 @@
-//! What sessions did: TCP connections with a program, by group and end.
+//! What sessions did: TCP connections with a program, or exchanges over UDP, by group and end.
 //!
 //! A group that Wirebeat runs at both ends has two reports, one for each end; `paired_with` of each names the other. Counters
 //! stand in structures by what they count, and each counts at one place only ([`wirebeat_meter::session`]).
@@ -19,6 +19,9 @@ pub struct SessionReport {
     pub end: SessionEnd,
     /// Whose TCP it is: "host" (the operating system's sockets), "own", "iperf3".
     pub stack: String,
+    /// "udp" where messages are datagrams; absent over TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<String>,
     /// What its sessions do: "http", "bulk".
     pub program: String,
     /// Its own addresses and ports, in words.
@@ -175,6 +178,15 @@ pub struct SessionMessages {
     pub unexpected: u64,
     /// Messages with bytes that were not what they should be.
     pub damaged: u64,
+    /// Over UDP: responses that did not come in time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u64,
+    /// Over UDP: responses to requests that were given up before, or that had one already.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub late: u64,
+    /// Messages that are none of the protocol, and were left aside.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub malformed: u64,
 }
 
 /// Bytes of the TCP streams of sessions, without headers.
@@ -322,6 +334,15 @@ pub struct SessionInterval {
     /// Messages with bytes that were not what they should be.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub damaged: u64,
+    /// Over UDP: responses that did not come in time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u64,
+    /// Over UDP: responses to requests that were given up before, or that had one already.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub late: u64,
+    /// Messages that are none of the protocol, and were left aside.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub malformed: u64,
     /// Bytes that TCP took.
     pub sent_bytes: u64,
     /// Bytes that the peer acknowledged.

@@ -57,6 +57,10 @@ fn heading(group: &SessionReport) -> String {
         stack @ ("host" | "own") => format!("{stack} stack"),
         other => other.to_owned(),
     };
+    let stack = match &group.transport {
+        Some(transport) => format!("{stack}, {transport}"),
+        None => stack,
+    };
     let place = match group.end {
         SessionEnd::Client => format!("to {}", group.remote),
         SessionEnd::Server => format!("at {}", group.local),
@@ -113,6 +117,9 @@ fn counters(group: &SessionReport) -> Vec<Block> {
     data.count("requests", messages.requests, false);
     data.count("responses", messages.responses, false);
     data.count("unexpected", messages.unexpected, true);
+    data.count("lost", messages.lost, true);
+    data.count("late", messages.late, true);
+    data.count("malformed", messages.malformed, true);
     data.count("damaged", messages.damaged, true);
     if bytes.offered != bytes.sent {
         data.bytes("offered", bytes.offered);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use wirebeat_sockets::machine;
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
 use wirebeat_traffic::scenario::Scenario;
-use wirebeat_traffic::values::session::{AddressPool, StackChoice};
+use wirebeat_traffic::values::session::{AddressPool, StackChoice, Transport};
 use wirebeat_units::{Nanos, fault};
 
 use crate::error::RunError;
@@ -85,7 +85,7 @@ pub(super) fn check(
         )));
     }
     let mut wanted = 0_u64;
-    let mut listening: Vec<(Option<&String>, std::net::SocketAddr, &str)> = Vec::new();
+    let mut listening: Vec<(Option<&String>, std::net::SocketAddr, Transport, &str)> = Vec::new();
     for (number, group) in sessions.groups.iter().enumerate() {
         if group.stack == StackChoice::Own {
             check_apart(group, sessions.groups.get(..number).unwrap_or_default())?;
@@ -102,18 +102,22 @@ pub(super) fn check(
             ).at(at(group))));
         }
         for address in group.server.iter().flat_map(|_| super::worker::listeners(group)) {
-            let mine = (group.to.as_ref(), address);
-            if let Some((.., other)) = listening.iter().find(|(to, at, _)| (*to, *at) == mine) {
+            let mine = (group.to.as_ref(), address, group.transport);
+            if let Some((.., other)) =
+                listening.iter().find(|(to, at, over, _)| (*to, *at, *over) == mine)
+            {
                 return Err(RunError::usage(
                     fault!("sessions '{other}' are accepted at {address} already"; "give each group a port of its own")
                         .at(at(group)),
                 ));
             }
-            listening.push((mine.0, mine.1, &group.name));
+            listening.push((mine.0, mine.1, mine.2, &group.name));
         }
         let open = group.limit.map(|limit| u64::from(u32::from(limit.open)));
         let open = open.or(group.users.map(u64::from)).unwrap_or(0);
-        let ends = u64::from(group.client.is_some()) + u64::from(group.server.is_some());
+        // the peers of a server over UDP share the listener's descriptor
+        let accepts = group.server.is_some() && group.transport == Transport::Tcp;
+        let ends = u64::from(group.client.is_some()) + u64::from(accepts);
         wanted = wanted.saturating_add(open.saturating_mul(ends));
         check_client_addresses(group, ports)?;
         if let Some(notice) = check_client_ports(group, sessions, scenario, ports)? {
@@ -202,7 +206,9 @@ fn check_client_ports(
     scenario: &Scenario,
     ports: &[ResolvedPort],
 ) -> Result<Option<String>, RunError> {
-    let Some(client) = &group.client else { return Ok(None) };
+    let Some(client) = group.client.as_ref().filter(|_| group.transport == Transport::Tcp) else {
+        return Ok(None);
+    };
     let Some(rate) = group.starts.and_then(|flow| sessions.starts.offered(flow)) else {
         return Ok(None);
     };

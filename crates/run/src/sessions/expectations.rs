@@ -86,6 +86,9 @@ fn counter(name: &str, summary: &SessionSummary) -> u64 {
         "requests" => counts.requests,
         "responses" => counts.responses,
         "unexpected" => counts.unexpected,
+        "lost-responses" => counts.lost_responses,
+        "late-responses" => counts.late_responses,
+        "malformed-messages" => counts.malformed_messages,
         "damaged" => counts.damaged,
         "retransmitted-segments" => counts.retransmitted_segments,
         // the language has no others
@@ -202,6 +205,9 @@ mod tests {
             requests: 1,
             responses: 1,
             unexpected: 1,
+            lost_responses: 1,
+            late_responses: 1,
+            malformed_messages: 1,
             damaged: 1,
             retransmitted_segments: 1,
             ..Default::default()

@@ -53,5 +53,6 @@ mod slow_program;
 mod timestamps;
 mod trace;
 mod two_hosts;
+mod udp_sessions;
 mod world;
 mod xdp;

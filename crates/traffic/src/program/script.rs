@@ -11,7 +11,9 @@ use wirebeat_units::Nanos;
 use super::Program;
 use crate::distribution::Sampler;
 use crate::distribution::draw::Key;
-use crate::values::session::{Limit, MAX_DATA, Pool, PoolOrder, StackChoice, TcpSpec};
+use crate::values::session::{
+    Limit, MAX_DATA, OnTimeout, Pool, PoolOrder, StackChoice, TcpSpec, Transport,
+};
 
 /// Length of the block of random bytes: the largest prime below 2^16, so that data that is displaced by a round number shows.
 pub const PATTERN_LEN: usize = 65_521;
@@ -44,6 +46,8 @@ pub struct SessionGroup {
     pub server: Option<Arc<Script>>,
     /// Whose TCP speaks.
     pub stack: StackChoice,
+    /// What carries the messages.
+    pub transport: Transport,
     /// Where sessions come from.
     pub clients: PoolWalk,
     /// Where they go to.
@@ -66,6 +70,8 @@ pub struct SessionGroup {
     pub limit: Option<Limit>,
     /// How long a session waits for its peer.
     pub timeout: Nanos,
+    /// What clients do when a message over UDP did not come by then.
+    pub on_timeout: OnTimeout,
     /// What is asked of TCP.
     pub tcp: TcpSpec,
     /// Time to live, or hop limit.
@@ -165,6 +171,8 @@ pub struct Script {
     /// The random bytes of generated data: [`PATTERN_LEN`] of them, and the first 65,536 of them again, so that any piece of up
     /// to 64 KiB lies in one piece.
     pub pattern: Arc<[u8]>,
+    /// Whether each message is a datagram: it has at least 1 byte and fits one, and may be lost.
+    pub datagrams: bool,
 }
 
 /// What is waited for.
@@ -176,6 +184,28 @@ pub enum Receive {
     Prefixed,
     /// What message number `n` of this end's is, sent back.
     Back(u16),
+    /// A datagram.
+    Message(Expected),
+}
+
+/// A datagram that is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// How long it is to be.
+    pub length: ExpectedLength,
+    /// Whether it begins with the number of what it answers, 8 bytes, big-endian.
+    pub numbered: bool,
+}
+
+/// How long a datagram is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpectedLength {
+    /// Nobody knows before.
+    Any,
+    /// So many bytes.
+    Bytes(u64),
+    /// As long as the message of this end's that it is the echo of.
+    Back,
 }
 
 /// What is sent.
@@ -198,6 +228,8 @@ pub enum Body {
     Generated(LengthLaw),
     /// The same, behind its length: 8 bytes, big-endian, which count among it.
     Prefixed(LengthLaw),
+    /// The same in a datagram, which begins with a number of 8 bytes, big-endian: that of the request.
+    Numbered(LengthLaw),
     /// The same in chunks of HTTP, of [`CHUNK`] bytes each.
     Chunked(LengthLaw),
     /// As much as goes through until the group's stop, or until the peer closes.

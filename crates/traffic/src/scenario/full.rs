@@ -45,7 +45,8 @@ full! {
     SessionSpec:
     always { program stack rate departures burst start timeout }
     given {
-        from to clients servers users think hold stop count at limit tcp ttl dscp expect
+        from to transport clients servers users think hold stop count at limit on_timeout tcp ttl dscp
+        expect
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod http;
 mod script;
+mod udp;
 
 use std::sync::Arc;
 
@@ -152,6 +153,7 @@ impl ScriptMaker<'_> {
             client,
             server,
             stack: spec.stack,
+            transport: spec.transport,
             clients: PoolWalk::new(&clients(scenario, spec), client_key),
             servers: PoolWalk::new(&servers(scenario, spec), server_key),
             starts,
@@ -166,6 +168,7 @@ impl ScriptMaker<'_> {
             count: spec.count.map_or(u64::MAX, Into::into),
             limit: spec.limit,
             timeout: spec.timeout,
+            on_timeout: spec.on_timeout,
             tcp: spec.tcp.clone(),
             ttl: spec.ttl.map(Into::into),
             tos: spec.dscp.map(|dscp| dscp.to_tos()),

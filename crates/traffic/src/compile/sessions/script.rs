@@ -5,6 +5,7 @@ use std::sync::Arc;
 use wirebeat_units::Fault;
 
 use super::http::{self, Persistence};
+use super::udp;
 use super::whole;
 use crate::distribution::draw::{Key, Purpose};
 use crate::program::script::{
@@ -16,7 +17,7 @@ use crate::scenario::departures::Duration;
 use crate::scenario::session::program::{
     Bulk, Direction, Echo, Exchange, Http, HttpBody, Method, Step,
 };
-use crate::scenario::session::{DataSize, ProgramSpec, SessionSpec};
+use crate::scenario::session::{DataSize, ProgramSpec, SessionSpec, Transport};
 
 /// Makes the scripts of a group.
 pub(super) struct ScriptMaker<'a> {
@@ -55,7 +56,7 @@ impl<'a> ScriptMaker<'a> {
         })
     }
 
-    fn length(&mut self, size: &DataSize) -> Result<LengthLaw, Fault> {
+    pub(super) fn length(&mut self, size: &DataSize) -> Result<LengthLaw, Fault> {
         Ok(match size {
             DataSize::Fixed(bytes) => LengthLaw::Fixed(whole(*bytes)),
             DataSize::Drawn(drawn) => {
@@ -74,6 +75,7 @@ impl<'a> ScriptMaker<'a> {
             times: Vec::new(),
             timers: self.spec.program.timers(),
             pattern: Arc::clone(self.pattern),
+            datagrams: self.spec.transport == Transport::Udp,
         }
     }
 
@@ -81,6 +83,7 @@ impl<'a> ScriptMaker<'a> {
     pub(super) fn client(&mut self, scenario: &Scenario) -> Result<Script, Fault> {
         let mut script = self.script();
         match &self.spec.program {
+            _ if script.datagrams => udp::client(self, &mut script)?,
             ProgramSpec::Http(http) => {
                 let host = http.host.clone().unwrap_or_else(|| host(scenario, self.spec));
                 self.http_client(http, &host, &mut script)?;
@@ -106,6 +109,7 @@ impl<'a> ScriptMaker<'a> {
     pub(super) fn server(&mut self) -> Result<Script, Fault> {
         let mut script = self.script();
         match &self.spec.program {
+            _ if script.datagrams => udp::server(self, &mut script)?,
             ProgramSpec::Http(http) => self.http_server(http, &mut script)?,
             ProgramSpec::RequestResponse(exchange) => {
                 self.exchange(exchange, &mut script, false)?;
@@ -244,14 +248,26 @@ impl<'a> ScriptMaker<'a> {
         Ok(())
     }
 
-    fn steps(&mut self, steps: &[Step], script: &mut Script, depth: u8) -> Result<(), Fault> {
+    pub(super) fn steps(
+        &mut self,
+        steps: &[Step],
+        script: &mut Script,
+        depth: u8,
+    ) -> Result<(), Fault> {
         for step in steps {
             let op = match step {
                 Step::Send(size) => {
                     let law = self.length(size)?;
-                    Op::Send(add(script, generated(law)))
+                    let message = match script.datagrams {
+                        true => udp::message(law, false),
+                        false => generated(law),
+                    };
+                    Op::Send(add(script, message))
                 }
                 Step::SendText(text) => Op::Send(add(script, http::constant(text))),
+                Step::Receive(size) if script.datagrams => {
+                    Op::Receive(add_receive(script, udp::receive(size, false)))
+                }
                 Step::Receive(size) => Op::Receive(add_receive(script, receive(size))),
                 Step::ReceiveUntil(text) => {
                     script.texts.push(Arc::from(text.as_bytes()));
@@ -282,7 +298,7 @@ impl<'a> ScriptMaker<'a> {
 }
 
 /// Does all ops so far `times` times, with `between` after each time but the last.
-fn repeat(script: &mut Script, times: u32, between: Option<Op>) {
+pub(super) fn repeat(script: &mut Script, times: u32, between: Option<Op>) {
     if times <= 1 {
         return;
     }
@@ -332,17 +348,17 @@ fn index(len: usize) -> u16 {
     len.saturating_sub(1) as u16
 }
 
-fn add(script: &mut Script, message: Message) -> u16 {
+pub(super) fn add(script: &mut Script, message: Message) -> u16 {
     script.messages.push(message);
     index(script.messages.len())
 }
 
-fn add_receive(script: &mut Script, receive: Receive) -> u16 {
+pub(super) fn add_receive(script: &mut Script, receive: Receive) -> u16 {
     script.lengths.push(receive);
     index(script.lengths.len())
 }
 
-fn add_time(script: &mut Script, law: TimeLaw) -> u16 {
+pub(super) fn add_time(script: &mut Script, law: TimeLaw) -> u16 {
     script.times.push(law);
     index(script.times.len())
 }

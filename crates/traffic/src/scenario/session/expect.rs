@@ -11,7 +11,7 @@ use crate::text::hint::with_hint;
 use crate::text::printable;
 
 /// Counters that can be held against a number, by the names of reports.
-pub const COUNTERS: [&str; 20] = [
+pub const COUNTERS: [&str; 23] = [
     "due",
     "expired",
     "opened",
@@ -30,6 +30,9 @@ pub const COUNTERS: [&str; 20] = [
     "requests",
     "responses",
     "unexpected",
+    "lost-responses",
+    "late-responses",
+    "malformed-messages",
     "damaged",
     "retransmitted-segments",
 ];

@@ -7,6 +7,7 @@
 pub mod expect;
 pub mod program;
 pub mod size;
+mod udp;
 
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -24,7 +25,8 @@ use super::schema::TimeText;
 use super::{FlowSpec, Invalid, KeyPath, RunSpec, Scenario};
 use crate::text::hint::with_hint;
 pub use crate::values::session::{
-    AddressPool, AddressRange, Beyond, Limit, Pool, PoolOrder, PortPool, StackChoice, TcpSpec,
+    AddressPool, AddressRange, Beyond, Limit, OnTimeout, Pool, PoolOrder, PortPool, StackChoice,
+    TcpSpec, Transport,
 };
 pub use expect::{Expectation, Measured};
 pub use program::ProgramSpec;
@@ -50,6 +52,9 @@ pub struct SessionSpec {
     /// Whose TCP speaks. Default: the operating system's.
     #[serde(default, skip_serializing_if = "is_default")]
     pub stack: StackChoice,
+    /// What carries the messages: a connection of TCP, or datagrams of UDP, one for each message. Default: tcp.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub transport: Transport,
     /// The addresses and ports that sessions come from. Default: the system's choice.
     #[serde(default, skip_serializing_if = "is_default")]
     pub clients: Pool,
@@ -99,6 +104,9 @@ pub struct SessionSpec {
     #[serde(default = "default_timeout", skip_serializing_if = "is_default_timeout")]
     #[schemars(with = "TimeText")]
     pub timeout: Nanos,
+    /// Over UDP: what the client does when a message has not come by then. Default: the session ends.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_timeout: OnTimeout,
     /// What is asked of TCP.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tcp: TcpSpec,
@@ -125,6 +133,7 @@ impl SessionSpec {
             to: None,
             program,
             stack: StackChoice::default(),
+            transport: Transport::default(),
             clients: Pool::default(),
             servers: Pool::default(),
             rate: FlowRate::default(),
@@ -139,6 +148,7 @@ impl SessionSpec {
             at: IndexMap::new(),
             limit: None,
             timeout: default_timeout(),
+            on_timeout: OnTimeout::default(),
             tcp: TcpSpec::default(),
             ttl: None,
             dscp: None,
@@ -206,6 +216,7 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
     if spec.stack == StackChoice::Own {
         check_own(scenario, name, spec)?;
     }
+    udp::check(name, spec)?;
     if spec.from.is_none() && spec.to.is_none() {
         return Err(here().invalid(fault!(
             "neither end of the sessions is here";

@@ -4,6 +4,7 @@
 pub mod limit;
 pub mod pool;
 pub mod tcp;
+pub mod transport;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use limit::{Beyond, Limit};
 pub use pool::{AddressPool, AddressRange, Pool, PoolOrder, PortPool, PortRange};
 pub use tcp::TcpSpec;
+pub use transport::{MAX_DATAGRAM, NUMBER, OnTimeout, Transport};
 
 /// The most bytes of a message of a session: 1 TiB, so that a sum of them does not overflow.
 pub const MAX_DATA: u64 = 1 << 40;
