@@ -62,6 +62,7 @@ impl Programs for Conversations {
         let Session { out, protocol, .. } = session;
         let echo = match protocol {
             Protocol::Echo(kept) => &kept[..],
+            Protocol::Dns(dns) => dns.kept(),
             _ => &[],
         };
         out.payload(&side.script, echo, offset, scratch)
@@ -86,6 +87,13 @@ impl Programs for Conversations {
                 self.actions.push_back(Action::Receive(connection));
             }
         }
+        let room = match self.session(key).map(|session| &mut session.protocol) {
+            Some(Protocol::Dns(dns)) => dns.drop_taken(more),
+            _ => false,
+        };
+        if room {
+            self.answer_stream(now, key);
+        }
         self.room_again(now, key);
     }
 
@@ -98,6 +106,7 @@ impl Programs for Conversations {
             }
             Protocol::None | Protocol::HttpClient(_) | Protocol::Messages(_) => ROOM,
             Protocol::Echo(kept) => KEPT.saturating_sub(kept.len()),
+            Protocol::Dns(dns) => dns.room(),
             Protocol::HttpServer(http) if http.pending.is_empty() => KEPT,
             Protocol::HttpServer(_) if session.fate.is_some() => ROOM,
             Protocol::HttpServer(_) => 0,
@@ -118,6 +127,7 @@ impl Programs for Conversations {
             Protocol::HttpClient(_) => self.received_response(now, key, bytes),
             Protocol::HttpServer(_) => self.received_request(now, key, bytes),
             Protocol::Echo(_) => self.received_echo(key, bytes),
+            Protocol::Dns(_) => self.received_dns(now, key, bytes),
             Protocol::Text(_) => self.received_text(now, key, bytes),
         }
     }
@@ -259,8 +269,9 @@ impl Conversations {
             return self.set_alarm(key, patience);
         }
         let (fate, connection, wait) = (session.fate, session.connection, session.wait);
+        let asks = wait == Wait::Protocol && session.protocol.asks_by_dns();
         let is_datagrams = self.both(key).is_some_and(|(_, side)| side.script.datagrams);
-        if is_datagrams && matches!(wait, Wait::Message(_) | Wait::Text(_)) {
+        if is_datagrams && (asks || matches!(wait, Wait::Message(_) | Wait::Text(_))) {
             return self.message_timed_out(now, key);
         }
         let Some(session) = self.session(key) else { return };

@@ -36,6 +36,7 @@ impl Conversations {
             Wait::Nothing | Wait::Connect | Wait::Room => {}
             // the time between two requests of HTTP is over, not HTTP itself
             Wait::Time if matches!(session.protocol, Protocol::HttpClient(_)) => {}
+            Wait::Time if session.protocol.asks_by_dns() => {}
             Wait::Unlimited => {
                 let bytes = session.out.cut();
                 side.meter.counts.offered_bytes += bytes;
@@ -76,6 +77,7 @@ impl Conversations {
                     session.protocol = Protocol::Echo(Vec::new());
                     Outcome::Wait(Wait::Protocol)
                 }
+                Op::Dns => return self.run_dns(now, key),
                 Op::Reset => {
                     session.fate = Some(Fate::Done);
                     session.wait = Wait::End;
@@ -318,6 +320,9 @@ impl Conversations {
         match &session.protocol {
             Protocol::HttpClient(_) => self.response_ended_by_close(now, key),
             Protocol::HttpServer(_) => self.request_ended_by_close(now, key),
+            Protocol::Dns(_) if session.protocol.asks_by_dns() => {
+                self.give_up(now, key, Fate::ClosedEarly);
+            }
             _ => self.go_on(now, key),
         }
     }

@@ -8,6 +8,7 @@
 mod alarms;
 mod conversations;
 pub mod converse;
+mod dns;
 mod events;
 mod http;
 mod interpreter;

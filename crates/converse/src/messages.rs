@@ -61,6 +61,7 @@ impl Conversations {
         }
         match &session.protocol {
             Protocol::Echo(_) => self.echo_message(now, key, bytes),
+            Protocol::Dns(_) => self.dns_message(now, key, bytes),
             _ => self.take_message(now, key, bytes),
         }
     }
@@ -166,7 +167,10 @@ impl Conversations {
             side.meter.counts.lost_responses += 1;
         }
         if next && side.end == End::Client {
-            return self.go_on(now, key);
+            return match session.protocol.asks_by_dns() {
+                true => self.next_query(now, key),
+                false => self.go_on(now, key),
+            };
         }
         // the peer is not told: there is nothing to close
         session.fate = Some(Fate::TimedOut);

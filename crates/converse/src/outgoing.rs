@@ -326,6 +326,7 @@ mod tests {
             timers: Vec::new(),
             pattern: pattern.into(),
             datagrams: false,
+            dns: None,
         }
     }
 

@@ -9,6 +9,7 @@ use wirebeat_traffic::program::script::{REGISTERS, Script};
 use wirebeat_units::Nanos;
 
 use crate::alarms::Alarm;
+use crate::dns::DnsState;
 use crate::messages::Messages;
 use crate::outgoing::Outgoing;
 use crate::stack::Connection;
@@ -105,6 +106,8 @@ pub(crate) enum Protocol {
     HttpClient(Box<HttpClientState>),
     /// HTTP, the server's side.
     HttpServer(Box<HttpServerState>),
+    /// DNS.
+    Dns(Box<DnsState>),
     /// Datagrams, one after the other.
     Messages(Messages),
     /// What is sent back and not taken yet.
@@ -121,6 +124,7 @@ impl Protocol {
                 http.pending.is_empty() && http.reader.progress().0 == 0 && http.reader.held() == 0
             }
             Protocol::Echo(kept) => kept.is_empty(),
+            Protocol::Dns(dns) => dns.is_idle_server(),
             _ => false,
         }
     }

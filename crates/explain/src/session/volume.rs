@@ -8,7 +8,7 @@ use wirebeat_traffic::scenario::departures::Duration;
 use wirebeat_traffic::scenario::session::program::{
     Direction, Exchange, Http, HttpBody, Method, Step, Steps,
 };
-use wirebeat_traffic::scenario::session::{DataSize, Pool, ProgramSpec, SessionSpec};
+use wirebeat_traffic::scenario::session::{DataSize, Pool, ProgramSpec, SessionSpec, Transport};
 use wirebeat_units::{LINE_OVERHEAD, Nanos, human};
 
 use crate::flow;
@@ -70,6 +70,9 @@ pub(super) fn data(
         ),
     );
     let Volumes { up: Some(up), down: Some(down) } = volumes else { return };
+    if spec.transport == Transport::Udp {
+        return;
+    }
     // A receiver acknowledges every second full segment at least (RFC 9293 §3.8.6.3). SYN, its ACK, FIN and the last ACK go to the
     // server; SYN with ACK, ACK and FIN to the client. RST stands for all of the end.
     let control = if spec.tcp.reset { (3.0, 1.0) } else { (4.0, 3.0) };
@@ -134,14 +137,15 @@ pub(super) fn pauses(spec: &SessionSpec) -> f64 {
         ProgramSpec::Http(http) => between(http.requests.get(), &http.think),
         ProgramSpec::RequestResponse(exchange) => between(exchange.requests.get(), &exchange.think),
         ProgramSpec::Echo(echo) => between(echo.messages.get(), &echo.gap),
+        ProgramSpec::Dns(dns) => between(dns.requests.get(), &dns.think),
         ProgramSpec::Bulk(_) | ProgramSpec::Steps(_) => 0.0,
     };
     program.max(mean(&spec.hold))
 }
 
 /// What a session says.
-pub(super) fn volumes(program: &ProgramSpec, group: &SessionGroup) -> Volumes {
-    match program {
+pub(super) fn volumes(spec: &SessionSpec, group: &SessionGroup) -> Volumes {
+    match &spec.program {
         ProgramSpec::Http(http) => Volumes {
             up: group.client.as_ref().map(|script| requests(http, script)),
             // how many requests somebody else's clients make is theirs
@@ -165,6 +169,16 @@ pub(super) fn volumes(program: &ProgramSpec, group: &SessionGroup) -> Volumes {
             let all =
                 mean(&echo.size).map(|bytes| Volume::messages(echo.messages.get().into(), bytes));
             Volumes { up: all, down: all }
+        }
+        ProgramSpec::Dns(dns) => {
+            // a header of 12 bytes and the question; over TCP the length before it
+            let name = dns.name.len() as f64 + 2.0;
+            let prefix = if spec.transport == Transport::Tcp { 2.0 } else { 0.0 };
+            Volumes {
+                up: Some(Volume::messages(dns.requests.get().into(), 12.0 + name + 4.0 + prefix)),
+                // what the server answers is not known before
+                down: None,
+            }
         }
         ProgramSpec::Steps(steps) => {
             let Steps { client, server } = &**steps;

@@ -28,6 +28,8 @@ pub struct SessionGroup {
     pub datagrams: bool,
     /// What its sessions do: "http", "bulk".
     pub program: String,
+    /// The names of statuses, where the protocol has names for them.
+    pub status_name: Option<fn(u16) -> Option<&'static str>>,
     /// Its own addresses and ports, in words: "10.0.1.0/24, ports of the system".
     pub local: String,
     /// Those of the other end: "10.0.2.9:80".
@@ -84,7 +86,10 @@ pub(super) fn reports(groups: &[SessionGroup], duration: Nanos) -> Vec<SessionRe
 fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport {
     let SessionSummary { counts, statuses, timers, lateness, rtt, most_open, .. } = &group.summary;
     let client = group.end == SessionEnd::Client;
-    let statuses = statuses.iter().map(|(&status, &count)| StatusCount { status, count });
+    let name = |status| group.status_name.and_then(|name| name(status)).map(str::to_owned);
+    let statuses = statuses.iter();
+    let statuses =
+        statuses.map(|(&status, &count)| StatusCount { status, name: name(status), count });
     let named = timers.iter().filter(|(_, timer)| timer.moments.count > 0);
     let paired_with = group.paired_with.filter(|&other| other < groups);
     SessionReport {

@@ -60,7 +60,7 @@ pub struct SessionReport {
     /// Rates over the time under way; absent where no time passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<SessionRates>,
-    /// Responses by status, where the protocol has one (HTTP); in the order of the statuses.
+    /// Responses by status, where the protocol has one (HTTP, DNS); in the order of the statuses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub statuses: Vec<StatusCount>,
     /// How long things took.
@@ -238,10 +238,13 @@ pub struct SessionRates {
 }
 
 /// How many responses had a status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusCount {
     /// The status.
     pub status: u16,
+    /// Its name, where it has one (response codes of DNS).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Responses.
     pub count: u64,
 }

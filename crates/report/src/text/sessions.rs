@@ -158,11 +158,16 @@ fn rates(rates: &SessionRates) -> String {
 fn statuses(statuses: &[StatusCount]) -> String {
     let shown = statuses.iter().take(STATUSES);
     let mut said: Vec<String> =
-        shown.map(|of| format!("{} × {}", of.status, human::count(of.count))).collect();
+        shown.map(|of| format!("{} × {}", status(of), human::count(of.count))).collect();
     if let Some(more) = statuses.len().checked_sub(STATUSES).filter(|&more| more > 0) {
         said.push(format!("and {more} more"));
     }
     said.join(", ")
+}
+
+/// A status by its name or its number.
+fn status(of: &StatusCount) -> String {
+    of.name.as_ref().map_or_else(|| of.status.to_string(), |name| clean(name))
 }
 
 /// How long things took, one to a line; what was never timed is left out.

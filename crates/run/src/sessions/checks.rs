@@ -268,7 +268,7 @@ fn closes_first(scenario: &Scenario, group: &str) -> Option<bool> {
         ProgramSpec::Bulk(bulk) => {
             Some(bulk.direction != Direction::Reverse || bulk.bytes.is_none())
         }
-        ProgramSpec::RequestResponse(_) | ProgramSpec::Echo(_) => Some(true),
+        ProgramSpec::RequestResponse(_) | ProgramSpec::Echo(_) | ProgramSpec::Dns(_) => Some(true),
         ProgramSpec::Steps(_) => None,
     }
 }

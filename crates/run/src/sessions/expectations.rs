@@ -24,6 +24,10 @@ pub(super) fn judge(
             let count = mine.fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
             (count.to_string(), expectation.comparison.holds(count, expectation.value))
         }
+        Measured::Rcode(code) => {
+            let count = summary.statuses.get(&code.0).copied().unwrap_or(0);
+            (count.to_string(), expectation.comparison.holds(count, expectation.value))
+        }
         Measured::Rate(name) => match rates.and_then(|rates| rate(name, rates)) {
             Some((rate, text)) => {
                 (text, expectation.comparison.holds(rate, expectation.value as f64))

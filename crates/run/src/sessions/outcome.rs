@@ -184,6 +184,7 @@ fn described(
         end: side,
         stack: plan.stack.name().to_owned(),
         datagrams: plan.transport == Transport::Udp,
+        status_name: (plan.program == "dns").then_some(wirebeat_dns::rcode_name),
         program: plan.program.to_owned(),
         local,
         remote,

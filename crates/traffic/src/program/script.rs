@@ -4,8 +4,10 @@
 //! the sessions before, and a byte that is sent again is made again. Bytes of generated data are those of one block of random
 //! bytes ([`Script::pattern`]), over and over: byte `k` of a message is the same in every session.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use wirebeat_dns::RecordType;
 use wirebeat_units::Nanos;
 
 use super::Program;
@@ -173,6 +175,54 @@ pub struct Script {
     pub pattern: Arc<[u8]>,
     /// Whether each message is a datagram: it has at least 1 byte and fits one, and may be lost.
     pub datagrams: bool,
+    /// What it asks for or answers, where the program is DNS.
+    pub dns: Option<DnsPart>,
+}
+
+/// An end of DNS.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DnsPart {
+    /// The one that asks.
+    Client(Arc<DnsClient>),
+    /// The one that answers.
+    Server(Arc<DnsServer>),
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DnsClient {
+    /// The name, in pieces between which the number of the query stands.
+    pub name: Vec<String>,
+    /// The type of records.
+    pub kind: RecordType,
+    /// Whether the server is asked to ask others.
+    pub recursion_desired: bool,
+    /// How many queries.
+    pub requests: u32,
+    /// The time between a response and the next query, by its number.
+    pub think: Option<u16>,
+    /// The response code that is expected.
+    pub expected: u16,
+    /// What draws the IDs of queries.
+    pub(crate) ids: Key,
+}
+
+impl DnsClient {
+    /// The ID of query number `n` of the group.
+    pub fn id(&self, n: u64) -> u16 {
+        self.ids.draw(n).bits() as u16
+    }
+}
+
+/// What a server answers to every query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DnsServer {
+    /// The addresses of every name.
+    pub answers: Vec<IpAddr>,
+    /// How many seconds they hold.
+    pub ttl: u32,
+    /// The response code.
+    pub rcode: u16,
 }
 
 /// What is waited for.
@@ -254,6 +304,8 @@ pub enum Op {
     HttpServer(HttpServer),
     /// Sends everything back until the peer closes.
     Echo,
+    /// DNS, as the script's part of it says: until all queries were answered, or until the peer closes.
+    Dns,
     /// A request begins.
     Request,
     /// Its response is complete.

@@ -3,6 +3,7 @@
 //! Starts are flows: a group's `rate`, `departures` and changes are compiled as those of a flow whose frames nobody sends, so that
 //! every law that there is for frames is there for sessions. What both ends do is `script.rs`; `http.rs` has the bytes of HTTP.
 
+mod dns;
 mod http;
 mod script;
 mod udp;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use wirebeat_units::Fault;
 
 use super::http::{self, Persistence};
-use super::udp;
 use super::whole;
+use super::{dns, udp};
 use crate::distribution::draw::{Key, Purpose};
 use crate::program::script::{
     Body, HttpClient, HttpResponses, HttpServer, LengthLaw, Message, Op, REGISTERS, Receive,
@@ -76,6 +76,7 @@ impl<'a> ScriptMaker<'a> {
             timers: self.spec.program.timers(),
             pattern: Arc::clone(self.pattern),
             datagrams: self.spec.transport == Transport::Udp,
+            dns: None,
         }
     }
 
@@ -100,6 +101,7 @@ impl<'a> ScriptMaker<'a> {
                 }
             }
             ProgramSpec::Echo(echo) => self.echo(echo, &mut script)?,
+            ProgramSpec::Dns(spec) => dns::client(self, spec, &mut script)?,
             ProgramSpec::Steps(steps) => self.steps(&steps.client, &mut script, 0)?,
         }
         Ok(script)
@@ -118,6 +120,7 @@ impl<'a> ScriptMaker<'a> {
                 self.bulk(bulk, bulk.direction != Direction::Forward, &mut script);
             }
             ProgramSpec::Echo(_) => script.ops.push(Op::Echo),
+            ProgramSpec::Dns(spec) => dns::server(spec, &mut script),
             ProgramSpec::Steps(steps) => self.steps(&steps.server, &mut script, 0)?,
         }
         Ok(script)

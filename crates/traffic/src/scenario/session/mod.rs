@@ -265,7 +265,8 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
     }
     for (index, expectation) in spec.expect.iter().enumerate() {
         let known = spec.program.timers();
-        expectation.check(&known).map_err(|why| at("expect").index(index).invalid(why))?;
+        let name = spec.program.name();
+        expectation.check(name, &known).map_err(|why| at("expect").index(index).invalid(why))?;
     }
     Ok(())
 }

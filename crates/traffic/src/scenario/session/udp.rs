@@ -83,6 +83,7 @@ fn of_program(program: &ProgramSpec) -> Result<(), (Option<&'static str>, Fault)
             size("response", &exchange.response)
         }
         ProgramSpec::Echo(echo) => size("size", &echo.size),
+        ProgramSpec::Dns(_) => Ok(()),
         ProgramSpec::Steps(steps) => {
             let Steps { client, server } = &**steps;
             of_steps(client).map_err(|why| (Some("client"), why))?;
