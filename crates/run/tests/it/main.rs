@@ -15,6 +15,7 @@ mod cards;
 mod conformance;
 mod control;
 mod counters;
+mod dns_sessions;
 mod flows_and_sessions;
 mod fragments;
 mod guest;
