@@ -169,14 +169,14 @@ fn dig_is_answered_by_our_server_over_udp_and_tcp() {
                 .unwrap();
             String::from_utf8_lossy(&output.stdout).into_owned()
         };
-        let plain = dig(&["some.example.com"]);
+        let plain = dig(&["+norecurse", "some.example.com"]);
         let both = [
             dig(&["+short", "x.example", "A"]),
             dig(&["+short", "x.example", "AAAA"]),
             dig(&["+short", "+tcp", "x.example", "A"]),
             dig(&["+short", "+noedns", "x.example", "MX"]),
         ];
-        let version = dig(&["+edns=1", "+noednsneg", "x.example"]);
+        let version = dig(&["+edns=1", "+noednsnegotiation", "x.example"]);
         stopping.ask(2);
         (plain, both, version)
     });

@@ -105,7 +105,7 @@ fn every_third_datagram_lost_is_as_many_responses_lost() {
     });
     let report = run(&format!(
         "sessions:\n  x: {{ from: a, transport: udp, servers: {{ addresses: 127.0.0.1, ports: {} }}, users: 1, count: 1, \
-         timeout: 40ms, on-timeout: next, program: {{ echo: {{ messages: 30 }} }}, \
+         timeout: 400ms, on-timeout: next, program: {{ echo: {{ messages: 30 }} }}, \
          expect: [ 'lost-responses == 10', 'in-order == 1', 'failed == 0' ] }}\n",
         peer.at.port()
     ));
@@ -123,7 +123,7 @@ fn a_session_ends_with_its_first_lost_response_unless_it_is_told_to_go_on() {
         Peer::new(|number, bytes| if number == 1 { Vec::new() } else { vec![bytes.to_vec()] });
     let report = run(&format!(
         "sessions:\n  x: {{ from: a, transport: udp, servers: {{ addresses: 127.0.0.1, ports: {} }}, users: 1, count: 2, \
-         timeout: 40ms, program: {{ echo: {{ messages: 2 }} }} }}\n",
+         timeout: 400ms, program: {{ echo: {{ messages: 2 }} }} }}\n",
         peer.at.port()
     ));
     let client = side(&report, "x", SessionEnd::Client);
@@ -146,7 +146,7 @@ fn late_and_doubled_responses_are_nobodys() {
     });
     let report = run(&format!(
         "sessions:\n  x: {{ from: a, transport: udp, servers: {{ addresses: 127.0.0.1, ports: {} }}, users: 1, count: 1, \
-         timeout: 50ms, on-timeout: next, program: {{ request-response: {{ request: 64B, response: 64B, requests: 3 }} }} }}\n",
+         timeout: 300ms, on-timeout: next, program: {{ request-response: {{ request: 64B, response: 64B, requests: 3 }} }} }}\n",
         peer.at.port()
     ));
     let messages = side(&report, "x", SessionEnd::Client).messages;
