@@ -94,7 +94,8 @@ impl Stack for Network {
                 Some(session) => Some(session),
                 None if number % 2 == 1 => {
                     let session = programs.accepted(now, Connection(number), profile);
-                    self.ends[number as usize].0 = session;
+                    // one that was silent for long is another now
+                    (self.ends[number as usize].0, self.ends[number as usize].1) = (session, 0);
                     session
                 }
                 None => None,
