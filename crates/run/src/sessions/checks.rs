@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use wirebeat_sockets::machine;
-use wirebeat_traffic::program::script::{SessionGroup, Sessions};
+use wirebeat_traffic::program::script::{Body, LengthLaw, Message, SessionGroup, Sessions};
 use wirebeat_traffic::scenario::Scenario;
 use wirebeat_traffic::values::session::{AddressPool, StackChoice, Transport};
 use wirebeat_units::{Nanos, fault};
@@ -120,6 +120,7 @@ pub(super) fn check(
         let ends = u64::from(group.client.is_some()) + u64::from(accepts);
         wanted = wanted.saturating_add(open.saturating_mul(ends));
         check_client_addresses(group, ports)?;
+        notices.extend(fragmented(group));
         if let Some(notice) = check_client_ports(group, sessions, scenario, ports)? {
             notices.push(notice);
         }
@@ -162,6 +163,28 @@ fn check_apart(group: &SessionGroup, before: &[SessionGroup]) -> Result<(), RunE
         }
     }
     Ok(())
+}
+
+/// Bytes of a message that fit a packet of 1500 bytes, behind the headers of IPv4 and UDP.
+const UNFRAGMENTED: u64 = 1472;
+
+/// Says that messages over UDP may be longer than a packet.
+fn fragmented(group: &SessionGroup) -> Option<String> {
+    if group.transport != Transport::Udp {
+        return None;
+    }
+    let ends = [&group.client, &group.server].into_iter().flatten();
+    let fixed = |message: &Message| match message.body {
+        Body::Generated(LengthLaw::Fixed(bytes)) | Body::Numbered(LengthLaw::Fixed(bytes)) => bytes,
+        _ => message.head.len() as u64,
+    };
+    let longest = ends.flat_map(|script| script.messages.iter().map(fixed)).max()?;
+    (longest > UNFRAGMENTED).then(|| {
+        format!(
+            "sessions '{}': messages of {longest} bytes leave in fragments of IP where the MTU is 1500, and are lost with any of them",
+            group.name
+        )
+    })
 }
 
 /// How many connections each of `threads` may have.
