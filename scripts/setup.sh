@@ -84,6 +84,8 @@ for group in "$@"; do
         program iperf3 iperf3
         program nginx nginx-light
         program curl curl
+        program dnsmasq dnsmasq-base
+        program dig bind9-dnsutils
         program wrk wrk
         program ITGSend d-itg
         ;;

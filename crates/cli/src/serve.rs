@@ -7,14 +7,18 @@ use std::net::SocketAddr;
 
 use clap::Args as ClapArgs;
 use wirebeat_run::iperf::Wire;
-use wirebeat_traffic::scenario::session::{AddressPool, Expectation, Pool, PortPool};
+use wirebeat_traffic::scenario::session::{
+    AddressPool, Expectation, Pool, PortPool, StackChoice, Transport,
+};
 use wirebeat_traffic::scenario::{RunSpec, Scenario, SessionSpec};
 use wirebeat_units::{Nanos, fault};
 
 use crate::failure::Failure;
 use crate::load::program::{Program, ServerArgs, program};
 use crate::load::target::Listen;
-use crate::load::{PortArgs, SERVER, TcpArgs, blame, iperf, refuse_frames, run_or_print};
+use crate::load::{
+    PortArgs, SERVER, TRANSPORTS, TcpArgs, blame, iperf, refuse_frames, run_or_print,
+};
 use crate::output::{Output, ReportArgs};
 use crate::values;
 
@@ -24,6 +28,8 @@ Examples:
   wirebeat serve http --listen 8080 --size '{ exponential: { mean: 20kB } }' --framing chunked
   wirebeat serve bulk --listen 10.0.2.9:5201
   wirebeat serve echo --listen 7000 --time 1m
+  wirebeat serve echo --transport udp --listen 10.0.2.9:7
+  wirebeat serve dns --listen 10.0.2.9:53 --answer 10.0.0.1
   wirebeat serve http --listen 10.0.2.77:80 --stack own --interface eth1
   wirebeat serve --iperf3 --listen 10.0.2.9:5201
   wirebeat serve --iperf2 --listen 10.0.2.9:5001";
@@ -50,6 +56,9 @@ pub struct Args {
     /// Where to accept, given once for each: 10.0.2.9:80, or 80 for this machine alone (127.0.0.1); IPv6 addresses in brackets
     #[arg(long, value_name = "[ADDRESS:]PORT", required = true, help_heading = "Sessions")]
     listen: Vec<Listen>,
+    /// What carries the messages; with dns both do unless one is chosen [default: tcp]
+    #[arg(long, value_name = "TRANSPORT", value_parser = values::choice(&TRANSPORTS), help_heading = "Sessions")]
+    transport: Option<Transport>,
     /// How long a session waits for its peer [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = values::time, help_heading = "Sessions")]
     timeout: Option<Nanos>,
@@ -106,7 +115,17 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
         ));
     };
     let program = args.server.spec(chosen)?;
-    for (number, servers) in (1..).zip(pools(&args.listen)) {
+    // a server of names answers over both (RFC 7766 §5)
+    let transports = match (args.transport, chosen) {
+        (Some(one), _) => vec![one],
+        (None, Program::Dns) if args.port.stack() == StackChoice::Host => {
+            vec![Transport::Udp, Transport::Tcp]
+        }
+        (None, _) => vec![Transport::Tcp],
+    };
+    let all = pools(&args.listen).into_iter();
+    let all = all.flat_map(|pool| transports.iter().map(move |over| (pool.clone(), *over)));
+    for (number, (servers, transport)) in (1..).zip(all) {
         let name = match number {
             1 => chosen.name().to_owned(),
             number => format!("{}-{number}", chosen.name()),
@@ -115,6 +134,7 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
         let group = SessionSpec {
             to: Some(SERVER.to_owned()),
             stack: args.port.stack(),
+            transport,
             servers,
             timeout: args.timeout.unwrap_or(usual.timeout),
             tcp: args.tcp.spec(false),

@@ -3,7 +3,7 @@
 use wirebeat_meter::session::SessionTime;
 use wirebeat_units::Nanos;
 
-use crate::conversations::{Conversations, Group, NO_SIDE};
+use crate::conversations::{Conversations, Group, NO_SIDE, first_protocol};
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{Action, Connection, ConnectionStats, ProfileId, Programs, Reason, SessionKey};
 
@@ -24,6 +24,7 @@ impl Programs for Conversations {
         if of.is_watched && of.plan.from.is_none() {
             self.gates.established(group, now);
         }
+        let protocol = first_protocol(of.plan.transport);
         let counts = self.sides.get_mut(usize::from(side)).map(|side| &mut side.meter.counts)?;
         counts.opened += 1;
         counts.established += 1;
@@ -31,6 +32,7 @@ impl Programs for Conversations {
         let mut session = Session::new(side, number, now, now);
         session.connection = Some(connection);
         session.established = true;
+        session.protocol = protocol;
         let key = self.insert(session);
         if let Some(side) = self.sides.get_mut(usize::from(side)) {
             side.meter.note_open(now);
@@ -50,13 +52,11 @@ impl Programs for Conversations {
         session.connection = Some(connection);
         session.established = true;
         session.active = now;
-        side.meter.counts.established += 1;
-        side.meter.took(SessionTime::Connect, session.planned, session.started, now);
-        let side = session.side;
-        if let Some(&group) = self.group_of.get(usize::from(side))
-            && self.groups.get(usize::from(group)).is_some_and(|of| of.is_watched)
-        {
-            self.gates.established(group, now);
+        // over UDP nobody has answered yet
+        if !side.script.datagrams {
+            side.meter.counts.established += 1;
+            side.meter.took(SessionTime::Connect, session.planned, session.started, now);
+            self.tell_established(now, key);
         }
         self.go_on(now, key);
     }
@@ -66,6 +66,7 @@ impl Programs for Conversations {
         let Session { out, protocol, .. } = session;
         let echo = match protocol {
             Protocol::Echo(kept) => &kept[..],
+            Protocol::Dns(dns) => dns.kept(),
             _ => &[],
         };
         out.payload(&side.script, echo, offset, scratch)
@@ -90,6 +91,13 @@ impl Programs for Conversations {
                 self.actions.push_back(Action::Receive(connection));
             }
         }
+        let room = match self.session(key).map(|session| &mut session.protocol) {
+            Some(Protocol::Dns(dns)) => dns.drop_taken(more),
+            _ => false,
+        };
+        if room {
+            self.answer_stream(now, key);
+        }
         self.room_again(now, key);
     }
 
@@ -100,8 +108,9 @@ impl Programs for Conversations {
             Protocol::None if keeps && session.fate.is_none() && session.wait != Wait::End => {
                 KEPT.saturating_sub(session.early.len())
             }
-            Protocol::None | Protocol::HttpClient(_) => ROOM,
+            Protocol::None | Protocol::HttpClient(_) | Protocol::Messages(_) => ROOM,
             Protocol::Echo(kept) => KEPT.saturating_sub(kept.len()),
+            Protocol::Dns(dns) => dns.room(),
             Protocol::HttpServer(http) if http.pending.is_empty() => KEPT,
             Protocol::HttpServer(_) if session.fate.is_some() => ROOM,
             Protocol::HttpServer(_) => 0,
@@ -118,12 +127,21 @@ impl Programs for Conversations {
         }
         first_byte(session, side, now);
         match &session.protocol {
-            Protocol::None => self.received_data(now, key, bytes),
+            Protocol::None | Protocol::Messages(_) => self.received_data(now, key, bytes),
             Protocol::HttpClient(_) => self.received_response(now, key, bytes),
             Protocol::HttpServer(_) => self.received_request(now, key, bytes),
             Protocol::Echo(_) => self.received_echo(key, bytes),
+            Protocol::Dns(_) => self.received_dns(now, key, bytes),
             Protocol::Text(_) => self.received_text(now, key, bytes),
         }
+    }
+
+    fn message_end(&mut self, key: SessionKey, offset: u64) -> Option<u64> {
+        self.session(key)?.out.message_end(offset)
+    }
+
+    fn message(&mut self, now: Nanos, key: SessionKey, bytes: &[u8]) {
+        self.received_message(now, key, bytes);
     }
 
     fn peer_closed(&mut self, now: Nanos, key: SessionKey) {
@@ -145,6 +163,8 @@ impl Programs for Conversations {
             | Wait::Slot
             | Wait::Stop
             | Wait::End => {}
+            // a datagram's peer closes nothing
+            Wait::Message(_) => {}
         }
     }
 
@@ -248,6 +268,16 @@ impl Conversations {
         self.set_alarm(key, now.saturating_add(timeout));
     }
 
+    /// A session is established: groups may wait for that.
+    pub(crate) fn tell_established(&self, now: Nanos, key: SessionKey) {
+        let Some(session) = self.sessions.get(key.0 as usize) else { return };
+        if let Some(&group) = self.group_of.get(usize::from(session.side))
+            && self.groups.get(usize::from(group)).is_some_and(|of| of.is_watched)
+        {
+            self.gates.established(group, now);
+        }
+    }
+
     /// The group of the session `key`, to change it.
     pub(crate) fn group_mut(&mut self, SessionKey(key): SessionKey) -> Option<&mut Group> {
         let session = self.sessions.get(key as usize)?;
@@ -273,7 +303,13 @@ impl Conversations {
         if patience > now {
             return self.set_alarm(key, patience);
         }
-        let (fate, connection) = (session.fate, session.connection);
+        let (fate, connection, wait) = (session.fate, session.connection, session.wait);
+        let asks = wait == Wait::Protocol && session.protocol.asks_by_dns();
+        let is_datagrams = self.both(key).is_some_and(|(_, side)| side.script.datagrams);
+        if is_datagrams && (asks || matches!(wait, Wait::Message(_) | Wait::Text(_))) {
+            return self.message_timed_out(now, key);
+        }
+        let Some(session) = self.session(key) else { return };
         if session.wait == Wait::Protocol && session.protocol.is_idle() {
             // a server leaves a connection on which nothing happens, as servers do
             session.protocol = Protocol::None;

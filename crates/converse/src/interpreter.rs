@@ -37,6 +37,7 @@ impl Conversations {
             Wait::Slot => session.has_slot = true,
             // the time between two requests of HTTP is over, not HTTP itself
             Wait::Time if matches!(session.protocol, Protocol::HttpClient(_)) => {}
+            Wait::Time if session.protocol.asks_by_dns() => {}
             Wait::Unlimited => {
                 let bytes = session.out.cut();
                 side.meter.counts.offered_bytes += bytes;
@@ -84,6 +85,7 @@ impl Conversations {
                     session.protocol = Protocol::Echo(Vec::new());
                     Outcome::Wait(Wait::Protocol)
                 }
+                Op::Dns => return self.run_dns(now, key),
                 Op::Reset => {
                     session.fate = Some(Fate::Done);
                     session.wait = Wait::End;
@@ -144,7 +146,10 @@ impl Conversations {
 
     /// What came before it was asked for.
     fn take_early(&mut self, now: Nanos, key: SessionKey) {
-        let Some(session) = self.session(key) else { return };
+        let Some((session, side)) = self.both(key) else { return };
+        if side.script.datagrams {
+            return self.take_early_message(now, key);
+        }
         if !matches!(session.wait, Wait::Data(_) | Wait::Text(_)) {
             return;
         }
@@ -197,8 +202,13 @@ impl Conversations {
             self.keep_patience(now, key);
             return false;
         }
-        let n = session.draw();
-        side.meter.counts.offered_bytes += session.out.add(&side.script, message, n);
+        match side.script.datagrams {
+            true => Conversations::add_message(session, side, message),
+            false => {
+                let n = session.draw();
+                side.meter.counts.offered_bytes += session.out.add(&side.script, message, n);
+            }
+        }
         let (endless, peer_closed) = (session.out.is_unlimited(), session.peer_closed);
         let connection = session.connection;
         self.actions.extend(connection.map(Action::Send));
@@ -365,6 +375,9 @@ impl Conversations {
         match &session.protocol {
             Protocol::HttpClient(_) => self.response_ended_by_close(now, key),
             Protocol::HttpServer(_) => self.request_ended_by_close(now, key),
+            Protocol::Dns(_) if session.protocol.asks_by_dns() => {
+                self.give_up(now, key, Fate::ClosedEarly);
+            }
             _ => self.go_on(now, key),
         }
     }
@@ -377,10 +390,13 @@ fn simple(op: &Op, session: &mut Session, side: &mut Side, now: Nanos) -> Outcom
             let Some(receive) = side.script.lengths.get(usize::from(*index)) else {
                 return Outcome::Next;
             };
+            if let Receive::Message(_) = receive {
+                return Outcome::Wait(Wait::Message(*index));
+            }
             let mut wait = DataWait { left: 0, got: 0, prefix: [0; 8], damaged: false };
             wait.left = match receive {
                 Receive::Bytes(bytes) => *bytes,
-                Receive::Prefixed => u64::MAX,
+                Receive::Prefixed | Receive::Message(_) => u64::MAX,
                 // what was sent last
                 Receive::Back(_) => session.out.end().saturating_sub(session.received_back()),
             };
@@ -409,7 +425,9 @@ fn simple(op: &Op, session: &mut Session, side: &mut Side, now: Nanos) -> Outcom
             if comparison.holds(is, *value) { Outcome::Jump(*to) } else { Outcome::Next }
         }
         Op::ReceiveText(text) | Op::Expect(text) => {
-            session.protocol = Protocol::Text(Vec::new());
+            if !side.script.datagrams {
+                session.protocol = Protocol::Text(Vec::new());
+            }
             Outcome::Wait(Wait::Text(*text))
         }
         Op::Request => {

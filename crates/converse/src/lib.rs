@@ -8,10 +8,12 @@
 mod alarms;
 mod conversations;
 pub mod converse;
+mod dns;
 mod events;
 mod gates;
 mod http;
 mod interpreter;
+mod messages;
 mod outgoing;
 mod pacer;
 mod samples;

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use wirebeat_http::ChunkedBody;
 use wirebeat_traffic::program::script::{Body, CHUNK, LengthLaw, Message, PATTERN_LEN, Script};
+use wirebeat_traffic::values::session::{MAX_DATAGRAM, NUMBER};
 
 /// How many messages of a session may wait to be taken: of one that sends each 10 ms, those of a round trip of 2.5 s.
 pub(crate) const PIECES: usize = 256;
@@ -23,14 +24,14 @@ struct Piece {
     begin: u64,
     /// Bytes on the stream; `u64::MAX` for one without an end.
     len: u64,
-    /// Bytes of its data.
+    /// Bytes of its data; of a numbered message its number.
     data: u64,
-    /// Which message of the script; [`ECHO`] for what is sent back.
+    /// Which message of the script; [`KEPT`] for bytes that the session keeps.
     message: u16,
 }
 
-/// The message number of what is sent back.
-const ECHO: u16 = u16::MAX;
+/// The message number of bytes that the session keeps until they are taken: what is sent back, and what it made itself.
+const KEPT: u16 = u16::MAX;
 
 /// What a session sends.
 #[derive(Clone, Debug, Default)]
@@ -45,14 +46,14 @@ pub(crate) struct Outgoing {
 }
 
 /// How long a message of this script is: its data, and all of it.
-fn lengths(message: &Message, n: u64) -> (u64, u64) {
+fn lengths(message: &Message, n: u64, datagrams: bool) -> (u64, u64) {
     let head = message.head.len() as u64;
     let of = |law: &LengthLaw| law.get(n);
     match &message.body {
         // a response to HEAD says the length of what it leaves out
         Body::None => (0, head),
         Body::Generated(law) => {
-            let data = of(law);
+            let data = if datagrams { of(law).clamp(1, MAX_DATAGRAM) } else { of(law) };
             (data, head.saturating_add(data))
         }
         Body::Prefixed(law) => {
@@ -63,6 +64,10 @@ fn lengths(message: &Message, n: u64) -> (u64, u64) {
             let data = of(law);
             let encoded = chunks(data).map_or(0, |body| body.encoded_len());
             (data, head.saturating_add(encoded))
+        }
+        Body::Numbered(law) => {
+            let data = of(law).clamp(NUMBER, MAX_DATAGRAM);
+            (data, data)
         }
         Body::Unlimited => (u64::MAX, u64::MAX),
     }
@@ -100,20 +105,43 @@ impl Outgoing {
     /// Adds message number `message`, drawn as number `n`; gives how many bytes that is on the stream (0 for one without an end).
     /// There is room.
     pub(crate) fn add(&mut self, script: &Script, message: u16, n: u64) -> u64 {
+        self.add_numbered(script, message, n, 0)
+    }
+
+    /// The same, with the number that it begins with where it has one.
+    pub(crate) fn add_numbered(
+        &mut self,
+        script: &Script,
+        message: u16,
+        n: u64,
+        number: u64,
+    ) -> u64 {
         let Some(of) = script.messages.get(usize::from(message)) else { return 0 };
-        let (data, len) = lengths(of, n);
+        let (data, len) = lengths(of, n, script.datagrams);
+        let data = if let Body::Numbered(_) = of.body { number } else { data };
         self.push(Piece { begin: self.end, len, data, message });
         if len == u64::MAX { 0 } else { len }
     }
 
+    /// Adds a message of `len` bytes that the session keeps.
+    pub(crate) fn add_kept_message(&mut self, len: u64) {
+        self.push(Piece { begin: self.end, len, data: len, message: KEPT });
+    }
+
+    /// Where the message ends that has the byte at `offset`.
+    pub(crate) fn message_end(&self, offset: u64) -> Option<u64> {
+        let ends = self.pieces.iter().map(|piece| piece.begin.saturating_add(piece.len));
+        ends.filter(|end| *end > offset).min()
+    }
+
     /// Adds `len` bytes that are sent back.
     pub(crate) fn add_echo(&mut self, len: u64) {
-        if let Some(last) = self.pieces.back_mut().filter(|last| last.message == ECHO) {
+        if let Some(last) = self.pieces.back_mut().filter(|last| last.message == KEPT) {
             last.len += len;
             self.end = self.end.saturating_add(len);
             return;
         }
-        self.push(Piece { begin: self.end, len, data: len, message: ECHO });
+        self.push(Piece { begin: self.end, len, data: len, message: KEPT });
     }
 
     fn push(&mut self, piece: Piece) {
@@ -148,14 +176,14 @@ impl Outgoing {
         let taken = self.taken;
         while let Some(piece) = self.pieces.front() {
             // what is sent back grows: it is not done before something follows it
-            let grows = piece.message == ECHO && self.pieces.len() == 1;
+            let grows = piece.message == KEPT && self.pieces.len() == 1;
             if grows || piece.begin.saturating_add(piece.len) > taken {
                 break;
             }
             self.pieces.pop_front();
         }
         if self.pieces.len() == 1
-            && let Some(piece) = self.pieces.front_mut().filter(|piece| piece.message == ECHO)
+            && let Some(piece) = self.pieces.front_mut().filter(|piece| piece.message == KEPT)
         {
             let gone = taken.saturating_sub(piece.begin).min(piece.len);
             piece.begin += gone;
@@ -192,7 +220,8 @@ impl Outgoing {
         let left = piece.len.saturating_sub(at);
         let bytes = match script.messages.get(usize::from(piece.message)) {
             Some(message) => of_message(message, script, piece.data, at, scratch),
-            None => echo.get(at as usize..).unwrap_or_default(),
+            // they are kept from the first that was not taken on
+            None => echo.get(offset.saturating_sub(self.taken) as usize..).unwrap_or_default(),
         };
         let len = (bytes.len() as u64).min(left);
         let bytes = bytes.get(..len as usize).unwrap_or_default();
@@ -226,14 +255,16 @@ fn of_message<'a>(
     match &message.body {
         Body::None => &[],
         Body::Generated(_) | Body::Unlimited => generated(script, at),
-        Body::Prefixed(_) => match usize::try_from(at).ok().filter(|at| *at < PREFIX as usize) {
-            Some(at) => {
-                let Some(into) = scratch.get_mut(..PREFIX as usize) else { return &[] };
-                into.copy_from_slice(&data.to_be_bytes());
-                into.get(at..).unwrap_or_default()
+        Body::Prefixed(_) | Body::Numbered(_) => {
+            match usize::try_from(at).ok().filter(|at| *at < PREFIX as usize) {
+                Some(at) => {
+                    let Some(into) = scratch.get_mut(..PREFIX as usize) else { return &[] };
+                    into.copy_from_slice(&data.to_be_bytes());
+                    into.get(at..).unwrap_or_default()
+                }
+                None => generated(script, at),
             }
-            None => generated(script, at),
-        },
+        }
         Body::Chunked(_) => chunked(script, data, at, scratch),
     }
 }
@@ -294,6 +325,8 @@ mod tests {
             times: Vec::new(),
             timers: Vec::new(),
             pattern: pattern.into(),
+            datagrams: false,
+            dns: None,
         }
     }
 

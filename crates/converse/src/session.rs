@@ -10,6 +10,8 @@ use wirebeat_traffic::values::session::VARIABLES;
 use wirebeat_units::Nanos;
 
 use crate::alarms::Alarm;
+use crate::dns::DnsState;
+use crate::messages::Messages;
 use crate::outgoing::Outgoing;
 use crate::stack::Connection;
 
@@ -51,6 +53,8 @@ pub(crate) enum Wait {
     Data(DataWait),
     /// A text, number … .
     Text(u16),
+    /// A datagram, number … of what the script waits for.
+    Message(u16),
     /// HTTP, or data that is sent back: as its own state says.
     Protocol,
     /// The time of its alarm.
@@ -105,6 +109,10 @@ pub(crate) enum Protocol {
     HttpClient(Box<HttpClientState>),
     /// HTTP, the server's side.
     HttpServer(Box<HttpServerState>),
+    /// DNS.
+    Dns(Box<DnsState>),
+    /// Datagrams, one after the other.
+    Messages(Messages),
     /// What is sent back and not taken yet.
     Echo(Vec<u8>),
     /// The last bytes before a text that is waited for.
@@ -119,6 +127,7 @@ impl Protocol {
                 http.pending.is_empty() && http.reader.progress().0 == 0 && http.reader.held() == 0
             }
             Protocol::Echo(kept) => kept.is_empty(),
+            Protocol::Dns(dns) => dns.is_idle_server(),
             _ => false,
         }
     }
@@ -195,6 +204,8 @@ pub(crate) struct Session {
     pub(crate) timers: Vec<Nanos>,
     pub(crate) alarm: Alarm,
     pub(crate) established: bool,
+    /// Over UDP: whether the peer said something.
+    pub(crate) heard: bool,
     pub(crate) peer_closed: bool,
     /// Whether FIN was asked for.
     pub(crate) finished: bool,
@@ -231,6 +242,7 @@ impl Session {
             timers: Vec::new(),
             alarm: Alarm::default(),
             established: false,
+            heard: false,
             peer_closed: false,
             finished: false,
             has_slot: false,

@@ -1,4 +1,5 @@
-//! What stands between programs and a TCP: the [`Stack`] below, the [`Programs`] above.
+//! What stands between programs and a TCP: the [`Stack`] below, the [`Programs`] above. Over UDP it is the same, with messages: each
+//! leaves as a datagram ([`Programs::message_end`]), and each datagram that arrives is one ([`Programs::message`]).
 //!
 //! The programs say what they want as [`Action`]s, which the loop hands to the stack one by one; the stack tells what happened by
 //! calling the programs, which answer with new actions. So neither calls the other from within, and both are plain structs of one
@@ -137,6 +138,17 @@ pub trait Programs {
 
     /// Bytes that arrived, in order, at most [`Programs::room`].
     fn received(&mut self, now: Nanos, session: SessionKey, bytes: &[u8]);
+
+    /// Where the message ends on the session's stream that the byte at `offset` is of: what a datagram carries. `None` where there is
+    /// nothing to send from there on.
+    fn message_end(&mut self, _session: SessionKey, _offset: u64) -> Option<u64> {
+        None
+    }
+
+    /// A datagram that arrived, whole. It needs no room: what the program does not wait for it keeps, or drops.
+    fn message(&mut self, now: Nanos, session: SessionKey, bytes: &[u8]) {
+        self.received(now, session, bytes);
+    }
 
     /// The peer sends no more; all that it sent was handed over.
     fn peer_closed(&mut self, now: Nanos, session: SessionKey);

@@ -77,6 +77,12 @@ counts! {
         responses
         /// Responses and messages that were not as expected: another size, another status.
         unexpected
+        /// Over UDP: responses that did not come in time. Only at the end that asks.
+        lost_responses
+        /// Over UDP: responses to a request that was given up before, or that there was one to already.
+        late_responses
+        /// Messages that are none of the protocol (DNS), and were left aside.
+        malformed_messages
         /// Bytes that programs asked to be sent.
         offered_bytes
         /// Bytes that the stack took. With sockets: that the kernel took.

@@ -73,7 +73,7 @@ impl SocketsError {
             SocketsError::Setup(error) => fault!("no epoll or timer: {error}"),
             SocketsError::InUse(address) => fault!(
                 "another program listens at {address}";
-                "choose another port, or find the program with: ss -ltnp 'sport = :{}'", address.port()
+                "choose another port, or find the program with: ss -ltunp 'sport = :{}'", address.port()
             ),
             SocketsError::NotOurs(address) => fault!(
                 "{} is not an address of this machine", address.ip();

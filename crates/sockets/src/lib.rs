@@ -3,7 +3,7 @@
 //! One stack belongs to one thread and shares nothing: thousands of non-blocking sockets behind one epoll (`poller.rs`), each with
 //! its place in its own stream (`socket.rs`). No memory is allocated for an event. What is asked of TCP is a [`Profile`] of plain
 //! data, tried before the start; what this machine allows (descriptors, ports) is read in [`machine`]. Programs are known by the
-//! trait alone. Begin reading in `stack.rs`.
+//! trait alone. Begin reading in `stack.rs`; `udp/` is the same with datagrams: [`UdpStack`].
 
 mod error;
 pub mod machine;
@@ -14,7 +14,9 @@ mod socket;
 mod stack;
 #[cfg(test)]
 mod tests;
+mod udp;
 
 pub use error::SocketsError;
 pub use profile::{KeepAlive, Profile, check_profile};
 pub use stack::{Counters, HostStack, Limits};
+pub use udp::{UdpCounters, UdpProfile, UdpStack};

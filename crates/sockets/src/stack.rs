@@ -340,10 +340,10 @@ impl HostStack {
 
 /// Where a connection is opened, from where and how.
 #[derive(Clone, Copy, Debug)]
-struct Attempt {
-    profile: ProfileId,
-    local: SocketAddr,
-    remote: SocketAddr,
+pub(crate) struct Attempt {
+    pub profile: ProfileId,
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
 }
 
 /// That a connection ended.
@@ -440,7 +440,7 @@ impl Drop for HostStack {
     }
 }
 
-fn family(address: SocketAddr) -> AddressFamily {
+pub(crate) fn family(address: SocketAddr) -> AddressFamily {
     match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
@@ -448,7 +448,7 @@ fn family(address: SocketAddr) -> AddressFamily {
 }
 
 /// The address of no interface in particular, of this address's family.
-fn unspecified(address: SocketAddr) -> IpAddr {
+pub(crate) fn unspecified(address: SocketAddr) -> IpAddr {
     match address {
         SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),

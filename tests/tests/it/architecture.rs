@@ -47,6 +47,12 @@ const TABLE: &[Row] = &[
         rule: "HTTP is bytes in, meaning out: no sessions, sockets or clocks",
     },
     Row {
+        name: "dns",
+        may_know: &[],
+        tests: &[],
+        rule: "DNS is bytes in, meaning out: no sessions, sockets or clocks",
+    },
+    Row {
         name: "packetdrill",
         may_know: &["units", "stack"],
         tests: &[],
@@ -54,7 +60,7 @@ const TABLE: &[Row] = &[
     },
     Row {
         name: "traffic",
-        may_know: &["units", "wire"],
+        may_know: &["units", "wire", "dns"],
         tests: &["testbed"],
         rule: "what to send and when knows no engines, threads, sockets or clocks",
     },
@@ -84,7 +90,7 @@ const TABLE: &[Row] = &[
     },
     Row {
         name: "converse",
-        may_know: &["units", "meter", "traffic", "http"],
+        may_know: &["units", "meter", "traffic", "http", "dns"],
         tests: &[],
         rule: "programs of sessions do not know whose TCP speaks: no sockets, clocks or packets",
     },

@@ -22,6 +22,13 @@ const FLAGS: &[(&str, &str)] = &[
     ("dscp", "--dscp"),
     ("ttl", "--ttl"),
     ("stack", "--stack"),
+    ("transport", "--transport"),
+    ("on-timeout", "--on-timeout"),
+    ("program.type", "--type"),
+    ("program.expect-rcode", "--expect-rcode"),
+    ("program.answers", "--answer"),
+    ("program.ttl", "--answer-ttl"),
+    ("program.rcode", "--rcode"),
     ("expect", "--expect"),
     ("program.requests", "--requests"),
     ("program.messages", "--requests"),
@@ -46,6 +53,7 @@ const FLAGS: &[(&str, &str)] = &[
 /// Keys that come from no flag.
 const OTHERS: &[(&str, &str)] = &[
     ("program.target", "the path of the URL"),
+    ("program.name", "the name in the URL"),
     ("program.host", "the host of the URL"),
     ("servers.addresses", "the server's address"),
     ("servers.ports", "the server's port"),

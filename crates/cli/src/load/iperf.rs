@@ -26,7 +26,8 @@ pub struct LoadArgs {
         conflicts_with_all = [
             "target", "iperf2", "departures", "users", "think", "hold", "count", "limit", "timeout", "clients", "program",
             "requests", "request_think", "pipeline", "server_closes", "method", "header", "body", "expect_status", "expect_size",
-            "request_size", "response_size", "gap", "interface", "stack", "namespace", "cpu", "nagle", "ttl", "reset",
+            "request_size", "response_size", "gap", "transport", "on_timeout", "query_type", "no_recursion", "expect_rcode",
+            "interface", "stack", "namespace", "cpu", "nagle", "ttl", "reset",
             "seed", "expect", "print_scenario", "engine", "control"
         ]
     )]
@@ -41,7 +42,8 @@ pub struct LoadArgs {
         conflicts_with_all = [
             "target", "departures", "users", "think", "hold", "count", "limit", "timeout", "clients", "program",
             "requests", "request_think", "pipeline", "server_closes", "method", "header", "body", "expect_status", "expect_size",
-            "request_size", "response_size", "gap", "interface", "stack", "namespace", "cpu", "nagle", "ttl", "reset",
+            "request_size", "response_size", "gap", "transport", "on_timeout", "query_type", "no_recursion", "expect_rcode",
+            "interface", "stack", "namespace", "cpu", "nagle", "ttl", "reset",
             "seed", "expect", "print_scenario", "engine", "control"
         ]
     )]
@@ -72,7 +74,7 @@ pub struct ServeArgs {
         conflicts_with_all = [
             "program", "iperf2", "timeout", "status", "framing", "header", "requests", "size", "request_size", "response_size",
             "reverse", "both_ways", "bytes", "congestion", "mss", "nagle", "pacing", "dscp", "ttl", "namespace", "cpu", "time",
-            "seed", "expect", "print_scenario", "interface", "stack", "engine"
+            "seed", "expect", "print_scenario", "interface", "stack", "engine", "transport", "answer", "answer_ttl", "rcode"
         ]
     )]
     iperf3: bool,
@@ -84,7 +86,7 @@ pub struct ServeArgs {
         conflicts_with_all = [
             "program", "timeout", "status", "framing", "header", "requests", "size", "request_size", "response_size",
             "reverse", "both_ways", "bytes", "congestion", "mss", "nagle", "pacing", "dscp", "ttl", "namespace", "cpu", "time",
-            "seed", "expect", "print_scenario", "interface", "stack", "engine"
+            "seed", "expect", "print_scenario", "interface", "stack", "engine", "transport", "answer", "answer_ttl", "rcode"
         ]
     )]
     iperf2: bool,

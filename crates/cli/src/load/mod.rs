@@ -17,7 +17,9 @@ use wirebeat_explain::Checked;
 use wirebeat_run::{Options, read_files};
 use wirebeat_traffic::scenario::departures::Duration;
 use wirebeat_traffic::scenario::header::dscp::Dscp;
-use wirebeat_traffic::scenario::session::{AddressPool, Beyond, Expectation, StackChoice, TcpSpec};
+use wirebeat_traffic::scenario::session::{
+    AddressPool, Beyond, Expectation, OnTimeout, StackChoice, TcpSpec, Transport,
+};
 use wirebeat_traffic::scenario::{
     Departures, EngineChoice, FlowRate, PortSpec, Scenario, WaitChoice,
 };
@@ -41,6 +43,17 @@ const BEYONDS: [(&str, &str, Beyond); 2] = [
     ),
 ];
 
+/// What carries messages, as flags have it.
+pub const TRANSPORTS: [(&str, &str, Transport); 2] = [
+    ("tcp", "A connection, one stream each way", Transport::Tcp),
+    ("udp", "A datagram for each message", Transport::Udp),
+];
+
+const ON_TIMEOUTS: [(&str, &str, OnTimeout); 2] = [
+    ("end", "It ends, and is counted as timed out", OnTimeout::End),
+    ("next", "It goes on with its next request; the response is counted as lost", OnTimeout::Next),
+];
+
 /// Whose TCP, as flags have it.
 pub const STACKS: [(&str, &str, StackChoice); 2] = [
     ("host", "The operating system's, by sockets", StackChoice::Host),
@@ -53,6 +66,8 @@ Examples:
   wirebeat load http://10.0.2.9/ --users 50 --think 100ms --requests 10 --time 1m
   wirebeat load 10.0.2.9:5201 --program bulk --streams 4 --reverse
   wirebeat load 10.0.2.9:7 --program echo --count 1 --requests 1000 --gap 10ms
+  wirebeat load 10.0.2.9:7 --program echo --transport udp --rate 1000/s --timeout 1s
+  wirebeat load dns://10.0.2.9/www.example.com --rate 1000/s --time 10s
   wirebeat load http://10.0.2.9/ --rate 500/s --expect 'failed == 0' --expect 'response.p99 < 5ms'
   wirebeat load http://10.0.1.9/ --rate 1000/s --stack own --interface eth1 --clients 10.0.1.100-10.0.1.199
   wirebeat load --iperf3 10.0.2.9 --streams 4 --both-ways --time 30s
@@ -73,7 +88,7 @@ Examples:
     mut_arg("packet_log_sent", |flag| flag.hide(true))
 )]
 pub struct Args {
-    /// The server: http://10.0.2.9/index.html, or 10.0.2.9:5201 with --program
+    /// The server: http://10.0.2.9/index.html, dns://10.0.2.9/www.example.com, or 10.0.2.9:5201 with --program
     #[arg(value_name = "URL|HOST:PORT", required_unless_present_any = ["iperf3", "iperf2"])]
     target: Option<Target>,
     #[command(flatten)]
@@ -137,6 +152,12 @@ struct SessionArgs {
     /// How long a session waits for its peer: for the connection, and for what comes next [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     timeout: Option<Nanos>,
+    /// What carries the messages: with udp each is a datagram [default: tcp; udp with a URL of dns]
+    #[arg(long, value_name = "TRANSPORT", value_parser = values::choice(&TRANSPORTS))]
+    transport: Option<Transport>,
+    /// Over UDP: what a session does when a response has not come within --timeout [default: end]
+    #[arg(long, value_name = "WHAT", value_parser = values::choice(&ON_TIMEOUTS))]
+    on_timeout: Option<OnTimeout>,
     /// The addresses that sessions come from: 10.0.1.1, 10.0.1.0/24, a range or a list; this host has to have them, and with
     /// --stack own nobody has [default: the system's choice]
     #[arg(long, value_name = "ADDRESSES")]

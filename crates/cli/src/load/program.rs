@@ -5,11 +5,12 @@ use std::num::{NonZeroU16, NonZeroU32};
 use clap::Args;
 use clap::builder::TypedValueParser;
 use wirebeat_traffic::scenario::departures::Duration;
+use wirebeat_traffic::scenario::session::program::dns::{DnsType, Rcode};
 use wirebeat_traffic::scenario::session::program::{
-    Bulk, Direction, Echo, Exchange, Http, HttpBody, Method,
+    Bulk, Direction, Dns, Echo, Exchange, Http, HttpBody, Method,
 };
 use wirebeat_traffic::scenario::session::{DataSize, ProgramSpec};
-use wirebeat_units::{Bytes, Fault, fault};
+use wirebeat_units::{Bytes, Fault, Nanos, fault};
 
 use crate::failure::Failure;
 use crate::values;
@@ -21,11 +22,12 @@ pub enum Program {
     RequestResponse,
     Bulk,
     Echo,
+    Dns,
 }
 
-use Program::{Bulk as BULK, Echo as ECHO, Http as HTTP, RequestResponse as EXCHANGE};
+use Program::{Bulk as BULK, Dns as DNS, Echo as ECHO, Http as HTTP, RequestResponse as EXCHANGE};
 
-const PROGRAMS: [(&str, &str, Program); 4] = [
+const PROGRAMS: [(&str, &str, Program); 5] = [
     ("http", "HTTP/1.1: the client requests, the server responds", HTTP),
     (
         "request-response",
@@ -34,6 +36,7 @@ const PROGRAMS: [(&str, &str, Program); 4] = [
     ),
     ("bulk", "As much data as goes through, one way or both", BULK),
     ("echo", "Messages that the server sends back: the round trip of each is measured", ECHO),
+    ("dns", "Queries for a name, over UDP or TCP", DNS),
 ];
 
 const METHODS: [(&str, &str, Method); 6] = [
@@ -124,6 +127,15 @@ pub struct ClientArgs {
     /// echo: how long it is from one planned message to the next [default: each when the one before is back]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     gap: Option<Duration>,
+    /// dns: the type of records that is asked for: A, AAAA, TXT, MX, NS, PTR, SRV or ANY [default: A]
+    #[arg(long = "type", value_name = "TYPE")]
+    query_type: Option<DnsType>,
+    /// dns: the server is not asked to ask others
+    #[arg(long)]
+    no_recursion: bool,
+    /// dns: the response code that responses are to have; others are counted as unexpected [default: noerror]
+    #[arg(long, value_name = "CODE")]
+    expect_rcode: Option<Rcode>,
     /// bulk: how many sessions run at once [default: 1]; of iperf3 and iperf 2 in each direction
     #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU32>)]
     pub streams: Option<NonZeroU32>,
@@ -192,7 +204,7 @@ impl ClientArgs {
         program == BULK && self.bulk.bytes.is_none()
     }
 
-    /// The program, of which HTTP requests `path` of `host`.
+    /// The program, of which HTTP requests `path` of `host`, and DNS the name `path`.
     pub fn spec(
         &self,
         program: Program,
@@ -200,8 +212,11 @@ impl ClientArgs {
         host: Option<String>,
     ) -> Result<ProgramSpec, Failure> {
         let mut flags: Vec<Given<'_>> = vec![
-            ("--requests", self.requests.is_some(), &[HTTP, EXCHANGE, ECHO]),
-            ("--request-think", self.request_think.is_some(), &[HTTP, EXCHANGE]),
+            ("--requests", self.requests.is_some(), &[HTTP, EXCHANGE, ECHO, DNS]),
+            ("--request-think", self.request_think.is_some(), &[HTTP, EXCHANGE, DNS]),
+            ("--type", self.query_type.is_some(), &[DNS]),
+            ("--no-recursion", self.no_recursion, &[DNS]),
+            ("--expect-rcode", self.expect_rcode.is_some(), &[DNS]),
             ("--pipeline", self.pipeline.is_some(), &[HTTP]),
             ("--server-closes", self.server_closes, &[HTTP]),
             ("--method", self.method.is_some(), &[HTTP]),
@@ -226,9 +241,22 @@ impl ClientArgs {
                     response: self.response_size.clone().unwrap_or(usual.response),
                     requests: self.requests.unwrap_or(usual.requests),
                     think: self.request_think.clone(),
+                    ..usual
                 }))
             }
             BULK => ProgramSpec::Bulk(Box::new(self.bulk.spec())),
+            DNS => {
+                let usual = Dns::default();
+                ProgramSpec::Dns(Box::new(Dns {
+                    name: if path.is_empty() { usual.name } else { path.to_owned() },
+                    kind: self.query_type.unwrap_or_default(),
+                    recursion_desired: !self.no_recursion,
+                    requests: self.requests.unwrap_or(usual.requests),
+                    think: self.request_think.clone(),
+                    expect_rcode: self.expect_rcode,
+                    ..usual
+                }))
+            }
             ECHO => {
                 let usual = Echo::default();
                 ProgramSpec::Echo(Box::new(Echo {
@@ -243,7 +271,7 @@ impl ClientArgs {
     fn http(&self, path: &str, host: Option<String>) -> Result<Http, Failure> {
         let usual = Http::default();
         let mut http = Http {
-            target: path.to_owned(),
+            target: if path.is_empty() { usual.target } else { path.to_owned() },
             host,
             method: self.method.unwrap_or_default(),
             body: self.body,
@@ -288,6 +316,15 @@ pub struct ServerArgs {
     /// http: a header of responses, given once for each: 'Name: value'
     #[arg(long, value_name = "HEADER", value_parser = header)]
     header: Vec<Header>,
+    /// dns: an address that is the answer for every name, given once for each; without any there are no records
+    #[arg(long, value_name = "ADDRESS")]
+    answer: Vec<std::net::IpAddr>,
+    /// dns: how long addresses hold [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    answer_ttl: Option<Nanos>,
+    /// dns: the response code: noerror, nxdomain, servfail, refused … [default: noerror]
+    #[arg(long, value_name = "CODE")]
+    rcode: Option<Rcode>,
     /// request-response: how many requests a session has; the clients have to be given the same [default: 1]
     #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU32>)]
     requests: Option<NonZeroU32>,
@@ -307,6 +344,9 @@ impl ServerArgs {
         let mut flags: Vec<Given<'_>> = vec![
             ("--size", self.size.is_some(), &[HTTP]),
             ("--status", self.status.is_some(), &[HTTP]),
+            ("--answer", !self.answer.is_empty(), &[DNS]),
+            ("--answer-ttl", self.answer_ttl.is_some(), &[DNS]),
+            ("--rcode", self.rcode.is_some(), &[DNS]),
             ("--framing", self.framing.is_some(), &[HTTP]),
             ("--header", !self.header.is_empty(), &[HTTP]),
             ("--requests", self.requests.is_some(), &[EXCHANGE]),
@@ -337,11 +377,20 @@ impl ServerArgs {
                     request: self.request_size.clone().unwrap_or(usual.request),
                     response: self.response_size.clone().unwrap_or(usual.response),
                     requests: self.requests.unwrap_or(usual.requests),
-                    think: None,
+                    ..usual
                 }))
             }
             BULK => ProgramSpec::Bulk(Box::new(self.bulk.spec())),
             ECHO => ProgramSpec::Echo(Box::default()),
+            DNS => {
+                let usual = Dns::default();
+                ProgramSpec::Dns(Box::new(Dns {
+                    answers: self.answer.clone(),
+                    ttl: self.answer_ttl.unwrap_or(usual.ttl),
+                    rcode: self.rcode.unwrap_or_default(),
+                    ..usual
+                }))
+            }
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use wirebeat_traffic::scenario::session::{Limit, Pool};
+use wirebeat_traffic::scenario::session::{Limit, Pool, Transport};
 use wirebeat_traffic::scenario::{RunSpec, Scenario, SessionSpec};
 use wirebeat_units::fault;
 
@@ -40,6 +40,14 @@ pub fn scenario(args: &Args) -> Result<Scenario, Failure> {
 fn program(args: &Args, target: &Target) -> Result<Program, Failure> {
     match (target, args.program.program) {
         (Target::Url { .. }, None | Some(Program::Http)) => Ok(Program::Http),
+        (Target::Dns { .. }, None | Some(Program::Dns)) => Ok(Program::Dns),
+        (Target::Dns { .. }, Some(other)) => {
+            let why = fault!(
+                "this URL is for the program 'dns', not '{}'", other.name();
+                "write a host and a port, for example 10.0.2.9:53"
+            );
+            Err(Failure::usage(why))
+        }
         (Target::Url { .. }, Some(other)) => {
             let why = fault!(
                 "a URL is for the program 'http', not '{}'", other.name();
@@ -65,7 +73,8 @@ fn group(args: &Args, target: &Target, program: Program) -> Result<SessionSpec, 
             let is_name = authority.host().parse::<IpAddr>().is_err();
             (path.as_str(), is_name.then(|| authority.to_string()))
         }
-        Target::Host(_) => ("/", None),
+        Target::Dns { name, .. } => (name.as_str(), None),
+        Target::Host(_) => ("", None),
     };
     let usual = SessionSpec::new(args.program.spec(program, path, host)?);
     let sessions = &args.sessions;
@@ -90,6 +99,10 @@ fn group(args: &Args, target: &Target, program: Program) -> Result<SessionSpec, 
     Ok(SessionSpec {
         from: Some(CLIENT.to_owned()),
         stack: args.port.stack(),
+        transport: sessions.transport.unwrap_or(match target {
+            Target::Dns { .. } => Transport::Udp,
+            Target::Url { .. } | Target::Host(_) => Transport::Tcp,
+        }),
         clients: Pool {
             addresses: sessions.clients.clone().unwrap_or_default(),
             ..Pool::default()
@@ -107,6 +120,7 @@ fn group(args: &Args, target: &Target, program: Program) -> Result<SessionSpec, 
             ..Limit::default()
         }),
         timeout: sessions.timeout.unwrap_or(usual.timeout),
+        on_timeout: sessions.on_timeout.unwrap_or_default(),
         tcp: args.tcp.spec(args.reset),
         ttl: args.tcp.ttl,
         dscp: args.tcp.dscp,

@@ -12,6 +12,9 @@ use crate::values::{HostPort, ip};
 /// The port of HTTP (RFC 9110 §4.2.1).
 const HTTP: u16 = 80;
 
+/// The port of DNS (RFC 1035 §4.2).
+const DNS: u16 = 53;
+
 /// Whom the clients talk to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -22,7 +25,14 @@ pub enum Target {
         /// Path and query.
         path: String,
     },
-    /// A host and a TCP port.
+    /// A server of DNS and the name that is asked for.
+    Dns {
+        /// The server, with its port where that is written.
+        authority: HostPort,
+        /// The name; empty where the URL has none.
+        name: String,
+    },
+    /// A host and a port.
     Host(HostPort),
 }
 
@@ -46,7 +56,7 @@ impl FromStr for Target {
 
 fn url(text: &str, scheme: &str, rest: &str) -> Result<Target, Fault> {
     match scheme.to_ascii_lowercase().as_str() {
-        "http" => {}
+        "http" | "dns" => {}
         "https" => {
             return Err(fault!(
                 "there is no TLS yet, so '{text}' cannot be reached"; "use http://, where the server has it"
@@ -62,6 +72,17 @@ fn url(text: &str, scheme: &str, rest: &str) -> Result<Target, Fault> {
     let rest = rest.split('#').next().unwrap_or_default();
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
+    if scheme.eq_ignore_ascii_case("dns") {
+        // RFC 4501 has dns://SERVER/NAME?TYPE=A; the type is a flag here
+        let (name, query) = path.strip_prefix('/').unwrap_or(path).split_once('?').unzip();
+        if let Some(query) = query {
+            return Err(fault!(
+                "what follows '?' is not taken ('{query}')"; "give the type of records by --type"
+            ));
+        }
+        let name = name.unwrap_or(path.strip_prefix('/').unwrap_or(path)).to_owned();
+        return Ok(Target::Dns { authority: authority.parse()?, name });
+    }
     if authority.contains('@') {
         return Err(fault!(
             "a URL with a user name is not taken (RFC 9110 §4.2.4)";
@@ -80,6 +101,7 @@ impl Target {
     pub fn resolve(&self) -> Result<SocketAddr, Failure> {
         let (host, port) = match self {
             Target::Url { authority, .. } => (authority, HTTP),
+            Target::Dns { authority, .. } => (authority, DNS),
             Target::Host(host) => (host, 0),
         };
         let found = host.resolve(port).map_err(|why| {

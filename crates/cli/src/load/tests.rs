@@ -90,3 +90,34 @@ fn what_is_missing_is_said_with_an_example() {
         assert!(said.contains(says), "{line}: {said}");
     }
 }
+
+#[test]
+fn a_url_of_dns_is_a_query_over_udp() {
+    let meant = scenario("dns://10.0.2.9/host-{n}.example.com --rate 10/s --type TXT").unwrap();
+    let group = &meant.sessions["dns"];
+    let ProgramSpec::Dns(dns) = &group.program else { panic!("{group:?}") };
+    assert_eq!((dns.name.as_str(), dns.kind.0.name()), ("host-{n}.example.com", "TXT"));
+    assert_eq!(group.servers.ports.as_ref().unwrap().to_string(), "53");
+    assert_eq!((group.transport, dns.recursion_desired), (Transport::Udp, true));
+    let over_tcp = scenario("dns://[2001:db8::9]:5353 --transport tcp --users 1").unwrap();
+    let group = &over_tcp.sessions["dns"];
+    let ProgramSpec::Dns(dns) = &group.program else { panic!("{group:?}") };
+    assert_eq!((group.transport, dns.name.as_str()), (Transport::Tcp, "example.com"));
+    for (line, says) in [
+        ("dns://10.0.2.9/x --program echo --users 1", "this URL is for the program 'dns'"),
+        ("dns://10.0.2.9/x?TYPE=A --users 1", "give the type of records by --type"),
+        ("dns://10.0.2.9/a..b --users 1", "the name in the URL: a label of 'a..b' is empty"),
+        ("http://10.0.2.9/ --transport udp --users 1", "HTTP/1.1 needs a stream"),
+        (
+            "10.0.2.9:7 --program echo --users 1 --on-timeout next",
+            "--on-timeout: over TCP nothing is lost",
+        ),
+        (
+            "10.0.2.9:7 --program echo --users 1 --type A",
+            "--type: the program 'echo' has no such flag",
+        ),
+    ] {
+        let said = refused(line);
+        assert!(said.contains(says), "{line}: {said}");
+    }
+}

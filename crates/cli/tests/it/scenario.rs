@@ -50,6 +50,16 @@ const SESSIONS: &[(&str, &str)] = &[
         "load http://10.0.2.9:8080/ --users 50 --think 100ms --requests 10 --header Accept:text/html \
          --clients 10.0.1.0/24 --expect failed==0 --timeout 3s",
     ),
+    (
+        "load-dns",
+        "load dns://10.0.2.9/host-{n}.example.com --type AAAA --rate 1000/s --no-recursion",
+    ),
+    (
+        "load-udp",
+        "load 10.0.2.9:7 --program echo --transport udp --rate 1000/s --timeout 1s --on-timeout next",
+    ),
+    ("serve-dns", "serve dns --listen 10.0.2.9:53 --answer 10.0.0.1 --answer 2001:db8::1"),
+    ("serve-udp", "serve echo --transport udp --listen 10.0.2.9:7"),
     ("load-bulk", "load 10.0.2.9:5201 --program bulk --streams 4 --reverse --congestion cubic"),
     (
         "load-echo",

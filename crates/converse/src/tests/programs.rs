@@ -92,6 +92,20 @@ fn http_with_lengths_chunks_pipelines_and_close() {
 }
 
 #[test]
+fn dns_over_a_stream_is_read_in_any_pieces() {
+    for piece in [1, 7, 1448] {
+        let program =
+            "{ dns: { name: 'h{n}.example.com', requests: 9, think: 1ms, answers: [10.0.0.1] } }";
+        let group = format!("program: {program}, rate: 50/s, count: 3");
+        let (client, server, _) = run_over(Memory::new(piece), &group);
+        all_in_order(&client.counts, &server.counts, 3);
+        assert_eq!((client.counts.requests, client.counts.responses), (27, 27));
+        assert_eq!((server.counts.requests, server.counts.responses), (27, 27));
+        assert_eq!((client.statuses.get(&0), client.counts.malformed_messages), (Some(&27), 0));
+    }
+}
+
+#[test]
 fn requests_and_responses_of_fixed_and_drawn_sizes() {
     for program in [
         "request-response",

@@ -11,7 +11,7 @@ use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::program::{Pace, Stream};
 use wirebeat_traffic::scenario::session::program::Direction;
 use wirebeat_traffic::scenario::session::{
-    DataSize, Pool, ProgramSpec, SessionSpec, in_sessions_per_second,
+    DataSize, OnTimeout, Pool, ProgramSpec, SessionSpec, Transport, in_sessions_per_second,
 };
 use wirebeat_traffic::scenario::{Departures, FlowRate};
 use wirebeat_units::{Nanos, Rate, human};
@@ -50,7 +50,10 @@ pub fn explain(page: &mut Page, checked: &Checked, number: usize, shown: Shown) 
         flow::departures(page, &checked.sessions.starts, flow, shown.departures);
     }
     page.fact("program", &program(&spec.program));
-    let volumes = volumes(&spec.program, group);
+    if spec.transport == Transport::Udp {
+        page.more(&over_udp(spec));
+    }
+    let volumes = volumes(spec, group);
     let peak = streams.iter().filter_map(|one| one.departures.pace.peak_rate()).fold(0.0, f64::max);
     let rate = (peak > 0.0).then_some(peak * 1e9);
     data(page, spec, group, volumes, rate);
@@ -188,6 +191,42 @@ fn starts(spec: &SessionSpec, pace: Option<&Pace>) -> String {
     }
 }
 
+/// What UDP makes of it.
+fn over_udp(spec: &SessionSpec) -> String {
+    let lost = match spec.on_timeout {
+        OnTimeout::End => "ends the session",
+        OnTimeout::Next => "is counted, and the session goes on",
+    };
+    format!(
+        "over UDP: each message is a datagram, and a response that does not come within {} {lost}{}",
+        spec.timeout,
+        match is_fragmented(&spec.program) {
+            true => format!(
+                "; WARNING: messages of more than {UNFRAGMENTED} bytes leave in fragments of IP where the MTU is 1500, and are lost with any of them"
+            ),
+            false => String::new(),
+        }
+    )
+}
+
+/// Bytes of a message that fit a packet of 1500 bytes, behind the headers of IPv4 and UDP.
+const UNFRAGMENTED: u64 = 1472;
+
+/// Whether messages are longer than a packet of Ethernet.
+fn is_fragmented(program: &ProgramSpec) -> bool {
+    let long = |size: &DataSize| match size {
+        DataSize::Fixed(bytes) => bytes.get() > UNFRAGMENTED,
+        DataSize::Drawn(drawn) => drawn.max.is_some_and(|max| max.get() > UNFRAGMENTED),
+    };
+    match program {
+        ProgramSpec::RequestResponse(exchange) => {
+            long(&exchange.request) || long(&exchange.response)
+        }
+        ProgramSpec::Echo(echo) => long(&echo.size),
+        _ => false,
+    }
+}
+
 /// What is said, in words.
 fn program(program: &ProgramSpec) -> String {
     let times = |count: u32, what: &str| human::counted(count.into(), what);
@@ -230,6 +269,15 @@ fn program(program: &ProgramSpec) -> String {
                     format!("; {} from one planned message to the next", words::duration(gap)),
                 None => String::new(),
             }
+        ),
+        ProgramSpec::Dns(dns) => format!(
+            "DNS: {} for {} of {}",
+            match dns.requests.get() {
+                1 => "1 query".to_owned(),
+                many => format!("{} queries", human::count(many.into())),
+            },
+            dns.kind.0,
+            dns.name
         ),
         ProgramSpec::Steps(steps) => format!(
             "written out: {} of the client, {} of the server",

@@ -2,7 +2,9 @@
 
 use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::scenario::session::program::{Direction, HttpBody};
-use wirebeat_traffic::scenario::session::{Beyond, ProgramSpec, SessionSpec, StackChoice};
+use wirebeat_traffic::scenario::session::{
+    Beyond, ProgramSpec, SessionSpec, StackChoice, Transport,
+};
 use wirebeat_units::{Nanos, human};
 
 use crate::flow;
@@ -44,7 +46,8 @@ pub(super) fn needs(page: &mut Page, spec: &SessionSpec, group: &SessionGroup, r
         Some(Beyond::Queue) => "; what is due beyond that waits until another has ended",
         None => "",
     };
-    let descriptors = if spec.from.is_some() && spec.to.is_some() { "two" } else { "one" };
+    let both = spec.from.is_some() && spec.to.is_some() && spec.transport == Transport::Tcp;
+    let descriptors = if both { "two" } else { "one" };
     let open = match most {
         Some(most) => format!("at most {}{beyond}", human::count(most)),
         None => match rate.map(|rate| rate * pauses(spec)).filter(|open| *open > 0.0) {
@@ -72,6 +75,9 @@ fn memory(spec: &SessionSpec, most: Option<u64>) -> String {
         return "of our own TCP about 250 bytes for each end of a session; what is sent is not kept, and what arrived out of order up to 256 MiB in all"
             .to_owned();
     }
+    if spec.transport == Transport::Udp {
+        return "a socket's buffers for each session of a client (net.core.rmem_default), and one for each address of a server".to_owned();
+    }
     let (send, receive) = (spec.tcp.send_buffer, spec.tcp.receive_buffer);
     let (Some(send), Some(receive)) = (send, receive) else {
         return "buffers of each end as the system chooses them: up to the last numbers of net.ipv4.tcp_wmem and tcp_rmem".to_owned();
@@ -91,6 +97,10 @@ fn memory(spec: &SessionSpec, most: Option<u64>) -> String {
 }
 
 fn ports(spec: &SessionSpec, group: &SessionGroup, rate: Option<f64>) -> String {
+    if spec.transport == Transport::Udp {
+        return "each open session takes one of the client's, and gives it back at its end"
+            .to_owned();
+    }
     let closer = closes_first(spec);
     let (clients, servers) = (&group.clients.pool, &group.servers.pool);
     let (by_itself, which) = match spec.stack {

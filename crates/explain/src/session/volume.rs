@@ -3,7 +3,7 @@
 use wirebeat_traffic::compile::volume::{MSS, Volume, Volumes};
 use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::scenario::departures::Duration;
-use wirebeat_traffic::scenario::session::{ProgramSpec, SessionSpec};
+use wirebeat_traffic::scenario::session::{ProgramSpec, SessionSpec, Transport};
 use wirebeat_units::{Layer, Nanos, human};
 
 use crate::flow;
@@ -34,6 +34,9 @@ pub(super) fn data(
             said(volumes.down)
         ),
     );
+    if spec.transport == Transport::Udp {
+        return;
+    }
     let Some(exchanged) = volumes.exchanged(spec, group) else { return };
     let [to_server, to_client] = exchanged.segments;
     page.more(&format!(
@@ -81,6 +84,7 @@ pub(super) fn pauses(spec: &SessionSpec) -> f64 {
         ProgramSpec::Http(http) => between(http.requests.get(), &http.think),
         ProgramSpec::RequestResponse(exchange) => between(exchange.requests.get(), &exchange.think),
         ProgramSpec::Echo(echo) => between(echo.messages.get(), &echo.gap),
+        ProgramSpec::Dns(dns) => between(dns.requests.get(), &dns.think),
         ProgramSpec::Bulk(_) | ProgramSpec::Steps(_) => 0.0,
     };
     program.max(mean(&spec.hold))

@@ -6,7 +6,9 @@
 
 use super::ReceiverSide;
 use super::pair::Pair;
-use crate::model::{Equation, FlowReport, Received, SessionEnd, SessionReport, StackReport, Term};
+use crate::model::{
+    Equation, FlowReport, Received, SessionEnd, SessionMessages, SessionReport, StackReport, Term,
+};
 use wirebeat_meter::summary::FlowSummary;
 
 /// With more flows, groups of sessions or ports than this, only those of their sums are listed that are wrong.
@@ -136,6 +138,8 @@ pub fn of_sessions(sessions: &[SessionReport]) -> Vec<Equation> {
     for (place, group) in (0..).zip(sessions) {
         checks.extend(of_group(group));
         let other = group.paired_with.and_then(|other| sessions.get(other as usize));
+        // of datagrams some are lost, and the network may double others
+        let other = other.filter(|_| group.transport.is_none());
         let Some(other) = other.filter(|other| other.paired_with == Some(place)) else { continue };
         checks.push(between_ends(group, other));
     }
@@ -177,6 +181,14 @@ fn of_group(group: &SessionReport) -> Vec<Equation> {
     ways.extend([("failed here", ends.failed_here), ("unfinished", ends.unfinished)]);
     checks.push(equation(&scope, opened, &ways));
     checks.push(part(&scope, opened, ("established", starts.established), "not established"));
+    if group.transport.is_some() && group.end == SessionEnd::Client {
+        let SessionMessages { requests, responses, lost, .. } = group.messages;
+        // of a session that ended otherwise nobody waits for the response any more
+        let answered = responses.saturating_add(lost);
+        let rest = requests.saturating_sub(answered);
+        let terms = [("responses", responses), ("lost", lost), ("not awaited", rest)];
+        checks.push(equation(&scope, ("requests", requests), &terms));
+    }
     // not every TCP says what was acknowledged
     if bytes.acked > 0 {
         let sent = ("bytes sent", bytes.sent);

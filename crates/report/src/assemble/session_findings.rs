@@ -49,6 +49,8 @@ pub(super) fn findings(sessions: &[SessionReport], groups: &[SessionGroup]) -> V
             .map(|told| format!("received bytes are not what they should be: {told}"))),
         (FindingKind::SessionsFailed, told(failed_there)
             .map(|told| format!("sessions failed by the peer or the network: {told}"))),
+        (FindingKind::ResponsesLost, told(lost)
+            .map(|told| format!("responses did not come in time: {told}"))),
         (FindingKind::ResponsesUnexpected, told(unexpected)
             .map(|told| format!("responses were not as expected: {told}"))),
         (FindingKind::SessionRateMissed, listed(missed)
@@ -140,6 +142,14 @@ fn failed_there(group: &SessionReport) -> Option<String> {
 fn unexpected(group: &SessionReport) -> Option<String> {
     let unexpected = group.messages.unexpected;
     (unexpected > 0).then(|| format!("{} beside {}", human::count(unexpected), received(group)))
+}
+
+fn lost(group: &SessionReport) -> Option<String> {
+    let (lost, requests) = (group.messages.lost, group.messages.requests);
+    (lost > 0).then(|| {
+        let share = human::share(lost, requests);
+        format!("{} of {}, {share}", human::count(lost), human::counted(requests, "request"))
+    })
 }
 
 fn received(group: &SessionReport) -> String {

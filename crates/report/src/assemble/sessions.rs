@@ -13,6 +13,9 @@ use crate::model::{
     SessionReport, SessionSegments, SessionStarts, SessionTimes, Stats, StatusCount,
 };
 
+/// The transport that a report names; where it names none, that is TCP.
+const UDP: &str = "udp";
+
 /// A group of sessions at one end, as the run counted it.
 #[derive(Clone, Debug, Default)]
 pub struct SessionGroup {
@@ -22,8 +25,12 @@ pub struct SessionGroup {
     pub end: SessionEnd,
     /// Whose TCP it is: "host", "own"; or whose wire: "iperf3", "iperf2".
     pub stack: String,
+    /// Whether its messages are datagrams of UDP: then some may be lost, and nothing says that a session is established but an answer.
+    pub over_udp: bool,
     /// What its sessions do: "http", "bulk".
     pub program: String,
+    /// The names of statuses, where the protocol has names for them.
+    pub status_name: Option<fn(u16) -> Option<&'static str>>,
     /// Its own addresses and ports, in words: "10.0.1.0/24, ports of the system".
     pub local: String,
     /// Those of the other end: "10.0.2.9:80".
@@ -86,13 +93,17 @@ pub(super) fn reports(groups: &[SessionGroup], duration: Nanos) -> Vec<SessionRe
 fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport {
     let SessionSummary { counts, statuses, timers, lateness, rtt, most_open, .. } = &group.summary;
     let client = group.end == SessionEnd::Client;
-    let statuses = statuses.iter().map(|(&status, &count)| StatusCount { status, count });
+    let name = |status| group.status_name.and_then(|name| name(status)).map(str::to_owned);
+    let statuses = statuses.iter();
+    let statuses =
+        statuses.map(|(&status, &count)| StatusCount { status, name: name(status), count });
     let named = timers.iter().filter(|(_, timer)| timer.moments.count > 0);
     let paired_with = group.paired_with.filter(|&other| other < groups);
     SessionReport {
         name: group.name.clone(),
         end: group.end,
         stack: group.stack.clone(),
+        transport: group.over_udp.then(|| UDP.to_owned()),
         program: group.program.clone(),
         local: group.local.clone(),
         remote: group.remote.clone(),
@@ -115,6 +126,9 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
             unexpected: counts.unexpected,
             damaged: counts.damaged,
             before_closed_early: counts.closed_early_responses,
+            lost: counts.lost_responses,
+            late: counts.late_responses,
+            malformed: counts.malformed_messages,
         },
         bytes: SessionBytes {
             offered: counts.offered_bytes,
@@ -219,6 +233,9 @@ pub fn session_interval(
         responses: counts.responses,
         unexpected: counts.unexpected,
         damaged: counts.damaged,
+        lost: counts.lost_responses,
+        late: counts.late_responses,
+        malformed: counts.malformed_messages,
         sent_bytes: counts.sent_bytes,
         acked_bytes: counts.acked_bytes,
         delivered_bytes: counts.delivered_bytes,

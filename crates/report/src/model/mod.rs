@@ -294,6 +294,8 @@ pub enum FindingKind {
     PayloadDamaged,
     /// The peer or the network ended sessions, or gave no answer.
     SessionsFailed,
+    /// Over UDP, responses did not come in time.
+    ResponsesLost,
     /// Responses were not as expected.
     ResponsesUnexpected,
     /// The sender failed to hand over frames.

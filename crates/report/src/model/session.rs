@@ -1,4 +1,4 @@
-//! What sessions did: TCP connections with a program, by group and end.
+//! What sessions did: TCP connections with a program, or exchanges over UDP, by group and end.
 //!
 //! A group that Wirebeat runs at both ends has two reports, one for each end; `paired_with` of each names the other. Counters
 //! stand in structures by what they count, and each counts at one place only ([`wirebeat_meter::session`]).
@@ -19,6 +19,9 @@ pub struct SessionReport {
     pub end: SessionEnd,
     /// Whose TCP it is: "host" (the operating system's sockets), "own"; or whose wire: "iperf3", "iperf2".
     pub stack: String,
+    /// "udp" where messages are datagrams; absent over TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<String>,
     /// What its sessions do: "http", "bulk".
     pub program: String,
     /// Its own addresses and ports, in words.
@@ -60,7 +63,7 @@ pub struct SessionReport {
     /// Rates over the time under way; absent where no time passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<SessionRates>,
-    /// Responses by status, where the protocol has one (HTTP); in the order of the statuses.
+    /// Responses by status, where the protocol has one (HTTP, DNS); in the order of the statuses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub statuses: Vec<StatusCount>,
     /// How long things took.
@@ -184,6 +187,15 @@ pub struct SessionMessages {
     /// Responses of those sessions that the peer then closed early (HTTP): over `ends.closed_early`, after how many it did.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub before_closed_early: u64,
+    /// Over UDP: responses that did not come in time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u64,
+    /// Over UDP: responses to requests that were given up before, or that had one already.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub late: u64,
+    /// Messages that are none of the protocol, and were left aside.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub malformed: u64,
 }
 
 /// Bytes of the TCP streams of sessions, without headers; over UDP those of the payload of datagrams.
@@ -265,10 +277,13 @@ pub struct SessionRates {
 }
 
 /// How many responses had a status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusCount {
     /// The status.
     pub status: u16,
+    /// Its name, where it has one (response codes of DNS).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Responses.
     pub count: u64,
 }
@@ -361,6 +376,15 @@ pub struct SessionInterval {
     /// Messages with bytes that were not what they should be.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub damaged: u64,
+    /// Over UDP: responses that did not come in time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u64,
+    /// Over UDP: responses to requests that were given up before, or that had one already.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub late: u64,
+    /// Messages that are none of the protocol, and were left aside.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub malformed: u64,
     /// Bytes that TCP took.
     pub sent_bytes: u64,
     /// Bytes that the peer acknowledged.

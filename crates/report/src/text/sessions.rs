@@ -58,6 +58,10 @@ fn heading(group: &SessionReport) -> String {
         stack @ ("host" | "own") => format!("{stack} stack"),
         other => other.to_owned(),
     };
+    let stack = match &group.transport {
+        Some(transport) => format!("{stack}, {transport}"),
+        None => stack,
+    };
     let place = match group.end {
         SessionEnd::Client => format!("to {}", group.remote),
         SessionEnd::Server => format!("at {}", group.local),
@@ -114,6 +118,9 @@ fn counters(group: &SessionReport) -> Vec<Block> {
     data.count("requests", messages.requests, false);
     data.count("responses", messages.responses, false);
     data.count("unexpected", messages.unexpected, true);
+    data.count("lost", messages.lost, true);
+    data.count("late", messages.late, true);
+    data.count("malformed", messages.malformed, true);
     data.count("damaged", messages.damaged, true);
     if bytes.offered != bytes.sent {
         data.bytes("offered", bytes.offered);
@@ -174,11 +181,16 @@ fn rates(rates: &SessionRates) -> String {
 fn statuses(statuses: &[StatusCount]) -> String {
     let shown = statuses.iter().take(STATUSES);
     let mut said: Vec<String> =
-        shown.map(|of| format!("{} × {}", of.status, human::count(of.count))).collect();
+        shown.map(|of| format!("{} × {}", status(of), human::count(of.count))).collect();
     if let Some(more) = statuses.len().checked_sub(STATUSES).filter(|&more| more > 0) {
         said.push(format!("and {more} more"));
     }
     said.join(", ")
+}
+
+/// A status by its name or its number.
+fn status(of: &StatusCount) -> String {
+    of.name.as_ref().map_or_else(|| of.status.to_string(), |name| clean(name))
 }
 
 /// How long things took, one to a line; what was never timed is left out.

@@ -7,10 +7,33 @@ use wirebeat_endpoint::OwnStack;
 use wirebeat_engine::clock::Clock;
 use wirebeat_engine::port::{RxPort, TxPort};
 use wirebeat_meter::connections::ConnectionSample;
-use wirebeat_sockets::HostStack;
+use wirebeat_sockets::{HostStack, UdpStack};
+use wirebeat_traffic::program::script::SessionGroup;
+use wirebeat_traffic::values::session::{StackChoice, Transport};
 use wirebeat_units::{Fault, Nanos};
 
 use super::counted::Counted;
+
+/// What carries the sessions of a thread: whose stack, and which transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Carriage {
+    pub(super) stack: StackChoice,
+    pub(super) transport: Transport,
+}
+
+impl Carriage {
+    /// All that there are.
+    pub(super) const ALL: [Carriage; 3] = [
+        Carriage { stack: StackChoice::Host, transport: Transport::Tcp },
+        Carriage { stack: StackChoice::Host, transport: Transport::Udp },
+        Carriage { stack: StackChoice::Own, transport: Transport::Tcp },
+    ];
+
+    /// That of a group.
+    pub(super) fn of(group: &SessionGroup) -> Carriage {
+        Carriage { stack: group.stack, transport: group.transport }
+    }
+}
 
 /// A TCP of a thread.
 pub(crate) trait Carrier: Stack + Debug {
@@ -19,6 +42,12 @@ pub(crate) trait Carrier: Stack + Debug {
 }
 
 impl Carrier for HostStack {
+    fn counted(&self) -> Option<Counted> {
+        None
+    }
+}
+
+impl Carrier for UdpStack {
     fn counted(&self) -> Option<Counted> {
         None
     }

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use wirebeat_sockets::machine;
-use wirebeat_traffic::program::script::{SessionGroup, Sessions};
+use wirebeat_traffic::program::script::{Body, LengthLaw, Message, SessionGroup, Sessions};
 use wirebeat_traffic::scenario::Scenario;
-use wirebeat_traffic::values::session::{AddressPool, StackChoice};
+use wirebeat_traffic::values::session::{AddressPool, StackChoice, Transport};
 use wirebeat_units::{Nanos, fault};
 
 use super::own_profile;
@@ -86,7 +86,7 @@ pub(super) fn check(
         )));
     }
     let mut wanted = 0_u64;
-    let mut listening: Vec<(Option<&String>, std::net::SocketAddr, &str)> = Vec::new();
+    let mut listening: Vec<(Option<&String>, std::net::SocketAddr, Transport, &str)> = Vec::new();
     for (number, group) in sessions.groups.iter().enumerate() {
         if group.stack == StackChoice::Own {
             check_apart(group, sessions.groups.get(..number).unwrap_or_default())?;
@@ -103,20 +103,25 @@ pub(super) fn check(
             ).at(at(group))));
         }
         for address in group.server.iter().flat_map(|_| super::worker::listeners(group)) {
-            let mine = (group.to.as_ref(), address);
-            if let Some((.., other)) = listening.iter().find(|(to, at, _)| (*to, *at) == mine) {
+            let mine = (group.to.as_ref(), address, group.transport);
+            if let Some((.., other)) =
+                listening.iter().find(|(to, at, over, _)| (*to, *at, *over) == mine)
+            {
                 return Err(RunError::usage(
                     fault!("sessions '{other}' are accepted at {address} already"; "give each group a port of its own")
                         .at(at(group)),
                 ));
             }
-            listening.push((mine.0, mine.1, &group.name));
+            listening.push((mine.0, mine.1, mine.2, &group.name));
         }
         let open = group.limit.and_then(|limit| limit.most_open()).map(u64::from);
         let open = open.or(group.users.map(u64::from)).unwrap_or(0);
-        let ends = u64::from(group.client.is_some()) + u64::from(group.server.is_some());
+        // the peers of a server over UDP share the listener's descriptor
+        let accepts = group.server.is_some() && group.transport == Transport::Tcp;
+        let ends = u64::from(group.client.is_some()) + u64::from(accepts);
         wanted = wanted.saturating_add(open.saturating_mul(ends));
         check_client_addresses(group, ports)?;
+        notices.extend(fragmented(group));
         if let Some(notice) = check_client_ports(group, sessions, scenario, ports)? {
             notices.push(notice);
         }
@@ -161,6 +166,28 @@ fn check_apart(group: &SessionGroup, before: &[SessionGroup]) -> Result<(), RunE
     Ok(())
 }
 
+/// Bytes of a message that fit a packet of 1500 bytes, behind the headers of IPv4 and UDP.
+const UNFRAGMENTED: u64 = 1472;
+
+/// Says that messages over UDP may be longer than a packet.
+fn fragmented(group: &SessionGroup) -> Option<String> {
+    if group.transport != Transport::Udp {
+        return None;
+    }
+    let ends = [&group.client, &group.server].into_iter().flatten();
+    let fixed = |message: &Message| match message.body {
+        Body::Generated(LengthLaw::Fixed(bytes)) | Body::Numbered(LengthLaw::Fixed(bytes)) => bytes,
+        _ => message.head.len() as u64,
+    };
+    let longest = ends.flat_map(|script| script.messages.iter().map(fixed)).max()?;
+    (longest > UNFRAGMENTED).then(|| {
+        format!(
+            "sessions '{}': messages of {longest} bytes leave in fragments of IP where the MTU is 1500, and are lost with any of them",
+            group.name
+        )
+    })
+}
+
 /// How many connections each of `threads` may have.
 pub(super) fn connections(threads: usize) -> usize {
     let (descriptors, _) = machine::descriptors();
@@ -203,7 +230,9 @@ fn check_client_ports(
     scenario: &Scenario,
     ports: &[ResolvedPort],
 ) -> Result<Option<String>, RunError> {
-    let Some(client) = &group.client else { return Ok(None) };
+    let Some(client) = group.client.as_ref().filter(|_| group.transport == Transport::Tcp) else {
+        return Ok(None);
+    };
     let Some(rate) = group.starts.and_then(|flow| sessions.starts.offered(flow)) else {
         return Ok(None);
     };
@@ -266,7 +295,7 @@ fn closes_first(scenario: &Scenario, group: &str) -> Option<bool> {
         ProgramSpec::Bulk(bulk) => {
             Some(bulk.direction != Direction::Reverse || bulk.bytes.is_none())
         }
-        ProgramSpec::RequestResponse(_) | ProgramSpec::Echo(_) => Some(true),
+        ProgramSpec::RequestResponse(_) | ProgramSpec::Echo(_) | ProgramSpec::Dns(_) => Some(true),
         ProgramSpec::Steps(_) => None,
     }
 }

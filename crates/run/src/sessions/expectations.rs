@@ -24,6 +24,10 @@ pub(super) fn judge(
             let count = mine.fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
             (count.to_string(), expectation.comparison.holds(count, expectation.value))
         }
+        Measured::Rcode(code) => {
+            let count = summary.statuses.get(&code.0).copied().unwrap_or(0);
+            (count.to_string(), expectation.comparison.holds(count, expectation.value))
+        }
         Measured::Rate(name) => match rates.and_then(|rates| rate(name, rates)) {
             Some((rate, text)) => {
                 (text, expectation.comparison.holds(rate, expectation.value as f64))
@@ -86,6 +90,9 @@ fn counter(name: &str, summary: &SessionSummary) -> u64 {
         "requests" => counts.requests,
         "responses" => counts.responses,
         "unexpected" => counts.unexpected,
+        "lost-responses" => counts.lost_responses,
+        "late-responses" => counts.late_responses,
+        "malformed-messages" => counts.malformed_messages,
         "damaged" => counts.damaged,
         "retransmitted-segments" => counts.retransmitted_segments,
         // the language has no others
@@ -202,6 +209,9 @@ mod tests {
             requests: 1,
             responses: 1,
             unexpected: 1,
+            lost_responses: 1,
+            late_responses: 1,
+            malformed_messages: 1,
             damaged: 1,
             retransmitted_segments: 1,
             ..Default::default()

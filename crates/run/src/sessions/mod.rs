@@ -44,6 +44,7 @@ use crate::flows::{VirtualPorts, check_clocks};
 use crate::observe::{Looks, Observer, Progress, SessionProgress, Stop};
 use crate::options::Options;
 use crate::placement::Cpus;
+use carrier::Carriage;
 pub(crate) use carrier::Carrier;
 pub(crate) use own::OwnParts;
 use worker::{Job, Worker};
@@ -98,14 +99,15 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
     }
     let mut workers = Vec::new();
     let mut simulated = Vec::new();
-    let carried = found.iter().flat_map(|port| StackChoice::ALL.map(|stack| (port, stack)));
-    for (port, stack) in carried {
-        let mine = worker::share(&sessions, &port.name, stack);
+    let carried = found.iter().flat_map(|port| Carriage::ALL.map(|carriage| (port, carriage)));
+    for (port, carriage) in carried {
+        let mine = worker::share(&sessions, &port.name, carriage);
         if mine.groups.iter().all(|group| group.client.is_none() && group.server.is_none()) {
             continue;
         }
         let number = (workers.len() + simulated.len()) as u8;
-        let engine = (stack == StackChoice::Own).then(|| ports::engine(port)).transpose()?;
+        let engine =
+            (carriage.stack == StackChoice::Own).then(|| ports::engine(port)).transpose()?;
         if engine.is_some_and(Engine::is_virtual) {
             let secret = own::Secret::of_seed(scenario.seed, number);
             simulated.push(simulated::SimulatedEnd {
@@ -124,6 +126,7 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
             let cpu = port.spec.cores.get(number as usize).map(|&cpu| usize::from(cpu));
             let job = Job {
                 own: own.next(),
+                transport: carriage.transport,
                 port: port.name.clone(),
                 namespace: port.namespace.clone(),
                 cpu,

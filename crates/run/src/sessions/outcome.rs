@@ -11,6 +11,7 @@ use wirebeat_report::assemble::{
 use wirebeat_report::model::{Change, End, FindingKind, Json, Report, SessionEnd};
 use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::scenario::Scenario;
+use wirebeat_traffic::values::session::Transport;
 use wirebeat_units::Nanos;
 
 use super::worker::Finished;
@@ -213,6 +214,8 @@ fn described(
         name: plan.name.clone(),
         end: side,
         stack: plan.stack.name().to_owned(),
+        over_udp: plan.transport == Transport::Udp,
+        status_name: (plan.program == "dns").then_some(wirebeat_dns::rcode_name),
         program: plan.program.to_owned(),
         local,
         remote,

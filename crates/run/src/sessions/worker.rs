@@ -14,13 +14,13 @@ use wirebeat_engine_linux::affinity;
 use wirebeat_meter::connections::ConnectionGauges;
 use wirebeat_meter::session::{SessionCounts, SessionSummary};
 use wirebeat_netlink::Namespace;
-use wirebeat_sockets::{HostStack, KeepAlive, Limits, Profile};
+use wirebeat_sockets::{HostStack, KeepAlive, Limits, Profile, SocketsError, UdpProfile, UdpStack};
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
 use wirebeat_traffic::schedule::Shard;
-use wirebeat_traffic::values::session::StackChoice;
+use wirebeat_traffic::values::session::Transport;
 use wirebeat_units::{Fault, Nanos};
 
-use super::carrier::{AnyCarrier, Carrier};
+use super::carrier::{AnyCarrier, Carriage, Carrier};
 use super::counted::Counted;
 use super::sample_times::SampleTimes;
 use super::simulated::Simulation;
@@ -41,6 +41,8 @@ pub(super) const CLOSING: Nanos = Nanos::from_secs(1);
 pub(super) struct Job {
     /// Our own TCP on the port; `None`: the system's.
     pub(super) own: Option<Box<dyn Carrier + Send>>,
+    /// What carries messages.
+    pub(super) transport: Transport,
     pub(super) port: String,
     pub(super) namespace: Option<Namespace>,
     pub(super) cpu: Option<usize>,
@@ -163,15 +165,16 @@ pub(super) struct Finished {
     pub(super) error: Option<String>,
 }
 
-/// The groups with the ends that are of the port `port` and of this stack; the starts of others are left out.
-pub(super) fn share(sessions: &Sessions, port: &str, stack: StackChoice) -> Sessions {
+/// The groups with the ends that are of the port `port` and carried in this way; the starts of others are left out.
+pub(super) fn share(sessions: &Sessions, port: &str, carriage: Carriage) -> Sessions {
     let mut mine = sessions.clone();
     for group in &mut mine.groups {
-        if group.from.as_deref() != Some(port) || group.stack != stack {
+        let other = Carriage::of(group) != carriage;
+        if group.from.as_deref() != Some(port) || other {
             group.client = None;
             (group.starts, group.users) = (None, None);
         }
-        if group.to.as_deref() != Some(port) || group.stack != stack {
+        if group.to.as_deref() != Some(port) || other {
             group.server = None;
         }
     }
@@ -418,21 +421,44 @@ fn open(
         };
         return Ok((AnyCarrier(own), served.filter_map(first).collect()));
     }
-    let profiles = job.sessions.groups.iter().map(|group| profile(group, job.core)).collect();
-    let mut stack =
-        HostStack::new(profiles, Limits { connections }).map_err(|error| error.fault())?;
-    let mut listening = Vec::new();
-    for (number, group) in (0_u16..).zip(&job.sessions.groups) {
-        if group.server.is_none() {
-            continue;
+    of_the_system(job, Limits { connections }).map_err(|error| error.fault())
+}
+
+/// The system's sockets, with the listeners of servers.
+fn of_the_system(
+    job: &Job,
+    limits: Limits,
+) -> Result<(AnyCarrier, Vec<(String, SocketAddr)>), SocketsError> {
+    let groups = &job.sessions.groups;
+    match job.transport {
+        Transport::Tcp => {
+            let profiles = groups.iter().map(|group| profile(group, job.core)).collect();
+            let mut stack = HostStack::new(profiles, limits)?;
+            let listening = listen(groups, |at, profile| stack.listen(at, profile, BACKLOG))?;
+            Ok((AnyCarrier(Box::new(stack)), listening))
         }
-        for address in listeners(group) {
-            let at =
-                stack.listen(address, ProfileId(number), BACKLOG).map_err(|error| error.fault())?;
-            listening.push((group.name.clone(), at));
+        Transport::Udp => {
+            let shared_port = job.core.cores > 1;
+            let profile = |of: &SessionGroup| UdpProfile { ttl: of.ttl, tos: of.tos, shared_port };
+            let mut stack = UdpStack::new(groups.iter().map(profile).collect(), limits)?;
+            let listening = listen(groups, |at, profile| stack.listen(at, profile))?;
+            Ok((AnyCarrier(Box::new(stack)), listening))
         }
     }
-    Ok((AnyCarrier(Box::new(stack)), listening))
+}
+
+/// Listens with all servers of `groups`.
+fn listen(
+    groups: &[SessionGroup],
+    mut at: impl FnMut(SocketAddr, ProfileId) -> Result<SocketAddr, SocketsError>,
+) -> Result<Vec<(String, SocketAddr)>, SocketsError> {
+    let mut listening = Vec::new();
+    for (number, group) in (0_u16..).zip(groups).filter(|(_, group)| group.server.is_some()) {
+        for address in listeners(group) {
+            listening.push((group.name.clone(), at(address, ProfileId(number))?));
+        }
+    }
+    Ok(listening)
 }
 
 /// All addresses where the servers of a group listen; `checks.rs` has seen that they are not too many.

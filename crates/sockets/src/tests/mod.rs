@@ -6,6 +6,7 @@
 mod exchange;
 mod profiles;
 mod trouble;
+mod udp;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -4,14 +4,18 @@
 //! the sessions before, and a byte that is sent again is made again. Bytes of generated data are those of one block of random
 //! bytes ([`Script::pattern`]), over and over: byte `k` of a message is the same in every session.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use wirebeat_dns::RecordType;
 use wirebeat_units::{Comparison, Nanos};
 
 use super::Program;
 use crate::distribution::Sampler;
 use crate::distribution::draw::Key;
-use crate::values::session::{Limit, MAX_DATA, Pool, PoolOrder, StackChoice, TcpSpec};
+use crate::values::session::{
+    Limit, MAX_DATA, OnTimeout, Pool, PoolOrder, StackChoice, TcpSpec, Transport,
+};
 
 /// Length of the block of random bytes: the largest prime below 2^16, so that data that is displaced by a round number shows.
 pub const PATTERN_LEN: usize = 65_521;
@@ -53,6 +57,8 @@ pub struct SessionGroup {
     pub server: Option<Arc<Script>>,
     /// Whose TCP speaks.
     pub stack: StackChoice,
+    /// What carries the messages.
+    pub transport: Transport,
     /// Where sessions come from.
     pub clients: PoolWalk,
     /// Where they go to.
@@ -79,6 +85,8 @@ pub struct SessionGroup {
     pub limit: Option<Limit>,
     /// How long a session waits for its peer.
     pub timeout: Nanos,
+    /// What clients do when a message over UDP did not come by then.
+    pub on_timeout: OnTimeout,
     /// What is asked of TCP.
     pub tcp: TcpSpec,
     /// Time to live, or hop limit.
@@ -181,6 +189,56 @@ pub struct Script {
     /// The random bytes of generated data: [`PATTERN_LEN`] of them, and the first 65,536 of them again, so that any piece of up
     /// to 64 KiB lies in one piece.
     pub pattern: Arc<[u8]>,
+    /// Whether each message is a datagram: it has at least 1 byte and fits one, and may be lost.
+    pub datagrams: bool,
+    /// What it asks for or answers, where the program is DNS.
+    pub dns: Option<DnsPart>,
+}
+
+/// An end of DNS.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DnsPart {
+    /// The one that asks.
+    Client(Arc<DnsClient>),
+    /// The one that answers.
+    Server(Arc<DnsServer>),
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DnsClient {
+    /// The name, in pieces between which the number of the query stands.
+    pub name: Vec<String>,
+    /// The type of records.
+    pub kind: RecordType,
+    /// Whether the server is asked to ask others.
+    pub recursion_desired: bool,
+    /// How many queries.
+    pub requests: u32,
+    /// The time between a response and the next query, by its number.
+    pub think: Option<u16>,
+    /// The response code that is expected.
+    pub expected: u16,
+    /// What draws the IDs of queries.
+    pub(crate) ids: Key,
+}
+
+impl DnsClient {
+    /// The ID of query number `n` of the group.
+    pub fn id(&self, n: u64) -> u16 {
+        self.ids.draw(n).bits() as u16
+    }
+}
+
+/// What a server answers to every query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DnsServer {
+    /// The addresses of every name.
+    pub answers: Vec<IpAddr>,
+    /// How many seconds they hold.
+    pub ttl: u32,
+    /// The response code.
+    pub rcode: u16,
 }
 
 /// What is waited for.
@@ -192,6 +250,28 @@ pub enum Receive {
     Prefixed,
     /// What message number `n` of this end's is, sent back.
     Back(u16),
+    /// A datagram.
+    Message(Expected),
+}
+
+/// A datagram that is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// How long it is to be.
+    pub length: ExpectedLength,
+    /// Whether it begins with the number of what it answers, 8 bytes, big-endian.
+    pub numbered: bool,
+}
+
+/// How long a datagram is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpectedLength {
+    /// Nobody knows before.
+    Any,
+    /// So many bytes.
+    Bytes(u64),
+    /// As long as the message of this end's that it is the echo of.
+    Back,
 }
 
 /// What is sent.
@@ -214,6 +294,8 @@ pub enum Body {
     Generated(LengthLaw),
     /// The same, behind its length: 8 bytes, big-endian, which count among it.
     Prefixed(LengthLaw),
+    /// The same in a datagram, which begins with a number of 8 bytes, big-endian: that of the request.
+    Numbered(LengthLaw),
     /// The same in chunks of HTTP, of [`CHUNK`] bytes each.
     Chunked(LengthLaw),
     /// As much as goes through until the group's stop, or until the peer closes.
@@ -265,6 +347,8 @@ pub enum Op {
     HttpServer(HttpServer),
     /// Sends everything back until the peer closes.
     Echo,
+    /// DNS, as the script's part of it says: until all queries were answered, or until the peer closes.
+    Dns,
     /// A request begins.
     Request,
     /// Its response is complete.

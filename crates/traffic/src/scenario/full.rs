@@ -45,7 +45,8 @@ full! {
     SessionSpec:
     always { program stack rate departures burst start timeout }
     given {
-        from to clients servers users think hold after stop count at limit tcp ttl dscp dont_fragment expect
+        from to transport clients servers users think hold after stop count at limit on_timeout tcp ttl dscp
+        dont_fragment expect
     }
 }
 

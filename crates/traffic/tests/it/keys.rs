@@ -44,6 +44,9 @@ const VALUES: &[(&str, &[&str])] = &[
     ("ports.a.hosts.vlan", &["7"]),
     ("ports.a.hosts.gateways", &[r#"["10.0.0.254", "2001:db8::fe"]"#]),
     (".http.target", &["/index.html?a=b"]),
+    (".dns.name", &["host-{n}.example.com"]),
+    (".dns.answers", &[r#"["10.0.0.1", "2001:db8::1"]"#]),
+    (".dns.ttl", &["60s"]),
     (".http.status", &["404"]),
     (".http.expect-status", &["301"]),
     (
@@ -181,6 +184,15 @@ const NEEDS: &[(&str, &str)] = &[
     ("sessions.g.tcp.time-wait", OWN),
     ("sessions.g.tcp.timestamps", OWN),
     ("sessions.g.tcp.window-scaling", OWN),
+    ("sessions.g.transport=udp", r#"{ "sessions": { "g": { "program": "echo" } } }"#),
+    (
+        "sessions.g.on-timeout=next",
+        r#"{ "sessions": { "g": { "transport": "udp", "program": "echo" } } }"#,
+    ),
+    (
+        "sessions.g.program.request-response.numbers",
+        r#"{ "sessions": { "g": { "transport": "udp" } } }"#,
+    ),
     ("sessions.g.users", r#"{ "sessions": { "g": { "rate": null } } }"#),
     ("sessions.g.think", r#"{ "sessions": { "g": { "rate": null, "users": 3 } } }"#),
     (

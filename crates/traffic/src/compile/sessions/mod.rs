@@ -3,9 +3,11 @@
 //! Starts are flows: a group's `rate`, `departures` and changes are compiled as those of a flow whose frames nobody sends, so that
 //! every law that there is for frames is there for sessions. What both ends do is `script.rs`; `http.rs` has the bytes of HTTP.
 
+mod dns;
 mod http;
 mod rates;
 mod script;
+mod udp;
 pub mod volume;
 
 use std::sync::Arc;
@@ -154,6 +156,7 @@ impl ScriptMaker<'_> {
             client,
             server,
             stack: spec.stack,
+            transport: spec.transport,
             clients: PoolWalk::new(&clients(scenario, spec), client_key),
             servers: PoolWalk::new(&servers(scenario, spec), server_key),
             starts: None,
@@ -174,6 +177,7 @@ impl ScriptMaker<'_> {
             count: spec.count.map_or(u64::MAX, Into::into),
             limit: spec.limit,
             timeout: spec.timeout,
+            on_timeout: spec.on_timeout,
             tcp: spec.tcp.clone(),
             ttl: spec.ttl.map(Into::into),
             tos: spec.dscp.map(|dscp| dscp.to_tos()),

@@ -18,7 +18,7 @@ const EXACT: Nanos = Nanos::from_secs(100_000);
 /// A bit rate of sessions whose length nobody knows before.
 pub(super) fn in_sessions(spec: &SessionSpec, group: &SessionGroup) -> Result<FlowSpec, Fault> {
     let mut flow = spec.starts();
-    let exchanged = volumes(&spec.program, group).exchanged(spec, group);
+    let exchanged = volumes(spec, group).exchanged(spec, group);
     flow.rate = converted(&flow.rate, exchanged.as_ref())?;
     for change in flow.at.values_mut() {
         let Change::To(settings) = change else { continue };

@@ -6,6 +6,7 @@ use wirebeat_units::{Fault, fault};
 
 use super::http::{self, Persistence};
 use super::whole;
+use super::{dns, udp};
 use crate::compile::Files;
 use crate::distribution::draw::{Key, Purpose};
 use crate::program::script::{
@@ -17,7 +18,7 @@ use crate::scenario::departures::Duration;
 use crate::scenario::session::program::{
     Bulk, Direction, Echo, Exchange, Http, HttpBody, Jump, Method, Step,
 };
-use crate::scenario::session::{DataSize, ProgramSpec, SessionSpec};
+use crate::scenario::session::{DataSize, ProgramSpec, SessionSpec, Transport};
 
 /// The longest file that a step sends, in bytes: it is in memory once for each group.
 const FILE_MAX: usize = 64 << 20;
@@ -65,7 +66,7 @@ impl<'a> ScriptMaker<'a> {
         })
     }
 
-    fn length(&mut self, size: &DataSize) -> Result<LengthLaw, Fault> {
+    pub(super) fn length(&mut self, size: &DataSize) -> Result<LengthLaw, Fault> {
         Ok(match size {
             DataSize::Fixed(bytes) => LengthLaw::Fixed(whole(*bytes)),
             DataSize::Drawn(drawn) => {
@@ -84,6 +85,8 @@ impl<'a> ScriptMaker<'a> {
             times: Vec::new(),
             timers: self.spec.program.timers(),
             pattern: Arc::clone(self.pattern),
+            datagrams: self.spec.transport == Transport::Udp,
+            dns: None,
         }
     }
 
@@ -91,6 +94,7 @@ impl<'a> ScriptMaker<'a> {
     pub(super) fn client(&mut self, scenario: &Scenario) -> Result<Script, Fault> {
         let mut script = self.script();
         match &self.spec.program {
+            _ if script.datagrams => udp::client(self, &mut script)?,
             ProgramSpec::Http(http) => {
                 let host = http.host.clone().unwrap_or_else(|| host(scenario, self.spec));
                 self.http_client(http, &host, &mut script)?;
@@ -107,6 +111,7 @@ impl<'a> ScriptMaker<'a> {
                 }
             }
             ProgramSpec::Echo(echo) => self.echo(echo, &mut script)?,
+            ProgramSpec::Dns(spec) => dns::client(self, spec, &mut script)?,
             ProgramSpec::Steps(steps) => self.written_out(&steps.client, &mut script)?,
         }
         Ok(script)
@@ -116,6 +121,7 @@ impl<'a> ScriptMaker<'a> {
     pub(super) fn server(&mut self) -> Result<Script, Fault> {
         let mut script = self.script();
         match &self.spec.program {
+            _ if script.datagrams => udp::server(self, &mut script)?,
             ProgramSpec::Http(http) => self.http_server(http, &mut script)?,
             ProgramSpec::RequestResponse(exchange) => {
                 self.exchange(exchange, &mut script, false)?;
@@ -124,6 +130,7 @@ impl<'a> ScriptMaker<'a> {
                 self.bulk(bulk, bulk.direction != Direction::Forward, &mut script);
             }
             ProgramSpec::Echo(_) => script.ops.push(Op::Echo),
+            ProgramSpec::Dns(spec) => dns::server(spec, &mut script),
             ProgramSpec::Steps(steps) => self.written_out(&steps.server, &mut script)?,
         }
         Ok(script)
@@ -255,7 +262,7 @@ impl<'a> ScriptMaker<'a> {
     }
 
     /// All steps of an end; jumps go to labels before and behind them.
-    fn written_out(&mut self, steps: &[Step], script: &mut Script) -> Result<(), Fault> {
+    pub(super) fn written_out(&mut self, steps: &[Step], script: &mut Script) -> Result<(), Fault> {
         (self.variables, self.labels) = (Vec::new(), Vec::new());
         self.steps(steps, script, 0)?;
         // what is jumped to was checked; until now the number of the label stands in its place
@@ -288,7 +295,11 @@ impl<'a> ScriptMaker<'a> {
             let op = match step {
                 Step::Send(size) => {
                     let law = self.length(size)?;
-                    Op::Send(add(script, generated(law)))
+                    let message = match script.datagrams {
+                        true => udp::message(law, false),
+                        false => generated(law),
+                    };
+                    Op::Send(add(script, message))
                 }
                 Step::SendText(text) => Op::Send(add(script, http::constant(text))),
                 Step::SendFile(name) => {
@@ -327,6 +338,9 @@ impl<'a> ScriptMaker<'a> {
                     value: condition.value,
                     to: 0,
                 },
+                Step::Receive(size) if script.datagrams => {
+                    Op::Receive(add_receive(script, udp::receive(size, false)))
+                }
                 Step::Receive(size) => Op::Receive(add_receive(script, receive(size))),
                 Step::ReceiveUntil(text) => {
                     script.texts.push(Arc::from(text.as_bytes()));
@@ -357,7 +371,7 @@ impl<'a> ScriptMaker<'a> {
 }
 
 /// Does all ops so far `times` times, with `between` after each time but the last.
-fn repeat(script: &mut Script, times: u32, between: Option<Op>) {
+pub(super) fn repeat(script: &mut Script, times: u32, between: Option<Op>) {
     if times <= 1 {
         return;
     }
@@ -407,17 +421,17 @@ fn index(len: usize) -> u16 {
     len.saturating_sub(1) as u16
 }
 
-fn add(script: &mut Script, message: Message) -> u16 {
+pub(super) fn add(script: &mut Script, message: Message) -> u16 {
     script.messages.push(message);
     index(script.messages.len())
 }
 
-fn add_receive(script: &mut Script, receive: Receive) -> u16 {
+pub(super) fn add_receive(script: &mut Script, receive: Receive) -> u16 {
     script.lengths.push(receive);
     index(script.lengths.len())
 }
 
-fn add_time(script: &mut Script, law: TimeLaw) -> u16 {
+pub(super) fn add_time(script: &mut Script, law: TimeLaw) -> u16 {
     script.times.push(law);
     index(script.times.len())
 }

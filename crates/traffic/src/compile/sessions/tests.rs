@@ -1,5 +1,5 @@
 use super::*;
-use crate::program::script::{Body, Op};
+use crate::program::script::{Body, Expected, ExpectedLength, Op, Receive};
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Shard};
 
@@ -220,6 +220,30 @@ fn a_mix_shares_bits_or_starts_out() {
 }
 
 #[test]
+fn over_udp_messages_have_numbers_and_servers_have_no_end() {
+    let sessions = compiled(
+        "  x: { from: a, to: b, transport: udp, on-timeout: next, servers: { ports: 9 }, users: 1, program: { request-response: \
+         { request: 20B, response: { exponential: { mean: 200B } }, requests: 3 } } }",
+    )
+    .unwrap();
+    let group = &sessions.groups[0];
+    let (client, server) = (group.client.as_ref().unwrap(), group.server.as_ref().unwrap());
+    assert!(client.datagrams && matches!(client.messages[0].body, Body::Numbered(_)));
+    assert_eq!(server.ops, [Op::Receive(0), Op::Send(0), Op::Jump(0)]);
+    let expected = |length, numbered| Receive::Message(Expected { length, numbered });
+    assert_eq!(client.lengths, [expected(ExpectedLength::Any, true)]);
+    assert_eq!(server.lengths, [expected(ExpectedLength::Bytes(20), true)]);
+    // there is no room in both, or it is not asked for
+    for program in ["request: 7B", "response: 7B", "numbers: false"] {
+        let sessions = compiled(&format!(
+            "  x: {{ from: a, to: b, transport: udp, servers: {{ ports: 9 }}, users: 1, program: {{ request-response: {{ {program} }} }} }}"
+        ));
+        let client = sessions.unwrap().groups[0].client.clone().unwrap();
+        assert!(matches!(client.messages[0].body, Body::Generated(_)), "{program}");
+    }
+}
+
+#[test]
 fn groups_that_wait_for_each_other_are_refused() {
     let group = |name: &str, after: &str| {
         format!(
@@ -273,5 +297,62 @@ fn files_are_sent_and_jumps_are_checked() {
         let text = text.replace("{ label: top }", &format!("{{ label: top }}, {steps}"));
         let said = Scenario::from_yaml(&text, "").unwrap_err().to_string();
         assert!(said.contains(says), "{steps}: {said}");
+    }
+}
+
+#[test]
+fn what_datagrams_cannot_be_is_named_with_the_reason() {
+    for (group, says) in [
+        ("program: http", "sessions.x.program: HTTP/1.1 needs a stream"),
+        ("program: bulk", "sessions.x.program: as much data as goes through"),
+        (
+            "program: echo, stack: own, clients: { addresses: 10.0.0.7 }",
+            "sessions.x.transport: our own stack speaks TCP",
+        ),
+        ("program: echo, tcp: { reset: true }", "sessions.x.tcp: over UDP there is no TCP"),
+        (
+            "program: { echo: { size: 65508B } }",
+            "sessions.x.program.size: a message of 65508 bytes is longer",
+        ),
+        (
+            "program: { request-response: { request: 0B } }",
+            "sessions.x.program.request: a datagram of no bytes",
+        ),
+        (
+            "program: { steps: { client: [ wait-close ] } }",
+            "sessions.x.program.client: there is no connection to close",
+        ),
+        (
+            "program: { dns: { name: 'a..b' } }",
+            "sessions.x.program.name: a label of 'a..b' is empty",
+        ),
+        ("program: { dns: { ttl: 1500ms } }", "sessions.x.program.ttl: a TTL has whole seconds"),
+        ("program: { dns: { type: AAAAA } }", "did you mean 'AAAA'"),
+        (
+            "program: echo, expect: [ 'connect.p99 < 1s' ]",
+            "sessions.x.expect[0]: 'connect' is of TCP",
+        ),
+        (
+            "program: echo, expect: [ 'rcode.nxdomain == 0' ]",
+            "sessions.x.expect[0]: only the program 'dns'",
+        ),
+    ] {
+        let text = format!(
+            "  x: {{ from: a, to: b, transport: udp, servers: {{ ports: 80 }}, rate: 1/s, {group} }}"
+        );
+        let said = compiled(&text).unwrap_err();
+        assert!(said.contains(says), "{group}: {said}");
+    }
+    for (group, says) in [
+        ("program: echo, on-timeout: next", "sessions.x.on-timeout: over TCP nothing is lost"),
+        (
+            "program: { request-response: { numbers: false } }",
+            "sessions.x.program.numbers: messages over TCP have no numbers",
+        ),
+    ] {
+        let text =
+            format!("  x: {{ from: a, to: b, servers: {{ ports: 80 }}, rate: 1/s, {group} }}");
+        let said = compiled(&text).unwrap_err();
+        assert!(said.contains(says), "{group}: {said}");
     }
 }

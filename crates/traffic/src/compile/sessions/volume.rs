@@ -7,12 +7,15 @@ use wirebeat_units::{LINE_OVERHEAD, Layer};
 
 use crate::program::script::{Body, Message, Op, Script, SessionGroup};
 use crate::scenario::session::program::{Direction, Exchange, Http, HttpBody, Method, Step, Steps};
-use crate::scenario::session::{DataSize, ProgramSpec, SessionSpec};
+use crate::scenario::session::{DataSize, ProgramSpec, SessionSpec, Transport};
 
 /// Data of a full segment: 1500 bytes of Ethernet less the headers of IPv4 and TCP with timestamps (RFC 7323 §3.2).
 pub const MSS: f64 = 1448.0;
 /// Ethernet with FCS, IPv4 and TCP with timestamps; of IPv6 20 more.
 const HEADERS: f64 = 18.0 + 20.0 + 32.0;
+
+/// Ethernet with FCS, IPv4 and UDP.
+const DATAGRAM_HEADERS: f64 = 18.0 + 20.0 + 8.0;
 
 /// What one session says, in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -73,6 +76,17 @@ impl Volumes {
     /// With all segments, where both directions are known.
     pub fn exchanged(&self, spec: &SessionSpec, group: &SessionGroup) -> Option<Exchanged> {
         let (up, down) = (self.up?, self.down?);
+        let ipv6 = group.servers.pool.addresses.get(0).is_some_and(|address| address.is_ipv6());
+        let of_ip = if ipv6 { 20.0 } else { 0.0 };
+        if spec.transport == Transport::Udp {
+            // a datagram for each message, and nothing else
+            let segments = [up.segments, down.segments];
+            return Some(Exchanged {
+                data: [up, down],
+                segments,
+                headers: DATAGRAM_HEADERS + of_ip,
+            });
+        }
         // A receiver acknowledges every second full segment at least (RFC 9293 §3.8.6.3). SYN, its ACK, FIN and the last ACK go to the
         // server; SYN with ACK, ACK and FIN to the client. RST stands for all of the end.
         let control = if spec.tcp.reset { (3.0, 1.0) } else { (4.0, 3.0) };
@@ -80,9 +94,7 @@ impl Volumes {
             up.segments + (down.segments / 2.0).ceil() + control.0,
             down.segments + (up.segments / 2.0).ceil() + control.1,
         ];
-        let ipv6 = group.servers.pool.addresses.get(0).is_some_and(|address| address.is_ipv6());
-        let headers = if ipv6 { HEADERS + 20.0 } else { HEADERS };
-        Some(Exchanged { data: [up, down], segments, headers })
+        Some(Exchanged { data: [up, down], segments, headers: HEADERS + of_ip })
     }
 }
 
@@ -95,8 +107,8 @@ pub fn mean(size: &DataSize) -> Option<f64> {
 }
 
 /// What a session says.
-pub fn volumes(program: &ProgramSpec, group: &SessionGroup) -> Volumes {
-    match program {
+pub fn volumes(spec: &SessionSpec, group: &SessionGroup) -> Volumes {
+    match &spec.program {
         ProgramSpec::Http(http) => Volumes {
             up: group.client.as_ref().map(|script| requests(http, script)),
             down: match &group.server {
@@ -125,6 +137,16 @@ pub fn volumes(program: &ProgramSpec, group: &SessionGroup) -> Volumes {
             let all =
                 mean(&echo.size).map(|bytes| Volume::messages(echo.messages.get().into(), bytes));
             Volumes { up: all, down: all }
+        }
+        ProgramSpec::Dns(dns) => {
+            // a header of 12 bytes and the question; over TCP the length before it
+            let name = dns.name.len() as f64 + 2.0;
+            let prefix = if spec.transport == Transport::Tcp { 2.0 } else { 0.0 };
+            Volumes {
+                up: Some(Volume::messages(dns.requests.get().into(), 12.0 + name + 4.0 + prefix)),
+                // what the server answers is not known before
+                down: None,
+            }
         }
         ProgramSpec::Steps(steps) => {
             let Steps { client, server } = &**steps;

@@ -7,11 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wirebeat_units::{BitRate, Comparison, Fault, Nanos, Rate, fault};
 
+use super::program::dns::Rcode;
 use crate::text::hint::with_hint;
 use crate::text::printable;
 
 /// Counters that can be held against a number, by the names of reports.
-pub const COUNTERS: [&str; 20] = [
+pub const COUNTERS: [&str; 23] = [
     "due",
     "expired",
     "opened",
@@ -30,6 +31,9 @@ pub const COUNTERS: [&str; 20] = [
     "requests",
     "responses",
     "unexpected",
+    "lost-responses",
+    "late-responses",
+    "malformed-messages",
     "damaged",
     "retransmitted-segments",
 ];
@@ -70,6 +74,8 @@ pub enum Measured {
     Counter(String),
     /// How often servers answered with a status, or with one of a hundred: 404, 5xx.
     Status(Statuses),
+    /// How often servers of DNS answered with a response code: rcode.nxdomain.
+    Rcode(Rcode),
     /// How many in a second, one of [`RATES`], or how many bits, one of [`BIT_RATES`].
     Rate(String),
     /// A duration and a statistic of it.
@@ -149,9 +155,12 @@ fn rate(name: &str, value: &str) -> Result<u64, Fault> {
 }
 
 impl Expectation {
-    /// What is invalid where the program has these timers.
-    pub(crate) fn check(&self, timers: &[String]) -> Result<(), Fault> {
+    /// What is invalid where the program has this name and these timers.
+    pub(crate) fn check(&self, program: &str, timers: &[String]) -> Result<(), Fault> {
         match &self.measured {
+            Measured::Rcode(_) if program != "dns" => Err(fault!(
+                "only the program 'dns' has response codes"; "leave the expectation out"
+            )),
             Measured::Time { of, .. } if !TIMES.contains(&&**of) && !timers.contains(of) => {
                 let known = TIMES.into_iter().chain(timers.iter().map(String::as_str));
                 Err(with_hint("nothing measures", of, known))
@@ -195,6 +204,10 @@ impl FromStr for Expectation {
                 let measured = Measured::Status(statistic.parse()?);
                 return Ok(Expectation { measured, comparison, value: count(value)? });
             }
+            "rcode" => {
+                let measured = Measured::Rcode(statistic.parse()?);
+                return Ok(Expectation { measured, comparison, value: count(value)? });
+            }
             "rate" => {
                 let measured = Measured::Rate(statistic.to_owned());
                 return Ok(Expectation { measured, comparison, value: rate(statistic, value)? });
@@ -235,6 +248,7 @@ impl fmt::Display for Expectation {
         let sign = self.comparison;
         match &self.measured {
             Measured::Counter(name) => write!(f, "{name} {sign} {}", self.value),
+            Measured::Rcode(code) => write!(f, "rcode.{code} {sign} {}", self.value),
             Measured::Status(statuses) => write!(f, "status.{statuses} {sign} {}", self.value),
             Measured::Rate(name) if BIT_RATES.contains(&name.as_str()) => {
                 write!(f, "rate.{name} {sign} {}", BitRate(self.value))
@@ -261,6 +275,7 @@ mod tests {
             "response.p95 < 5ms",
             "connect.p99.95 < 5ms",
             "status.404 == 0",
+            "rcode.nxdomain == 0",
             "status.5xx <= 10",
             "rate.established >= 1000/s",
             "rate.goodput > 1Gbps",
@@ -280,6 +295,7 @@ mod tests {
             ("response.p100 < 5ms", "there is no statistic 'p100'"),
             ("response.pinf < 5ms", "there is no statistic 'pinf'"),
             ("status.6xx < 5", "is no status of HTTP"),
+            ("rcode.nxdomian < 5", "did you mean 'nxdomain'"),
             ("status.99 < 5", "is no status of HTTP"),
             ("rate.established < 5", "is no rate"),
             ("rate.established < 5Mbps", "is no rate"),

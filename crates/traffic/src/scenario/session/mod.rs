@@ -9,6 +9,7 @@ pub mod expect;
 pub mod mix;
 pub mod program;
 pub mod size;
+mod udp;
 
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -27,8 +28,8 @@ use super::{FlowSpec, Invalid, KeyPath, RunSpec, Scenario};
 use crate::text::hint::with_hint;
 use crate::values::session::whole_per_second;
 pub use crate::values::session::{
-    AddressPool, AddressRange, Beyond, KeepAlive, Limit, Pool, PoolOrder, PortPool, RtoSpec,
-    StackChoice, TcpSpec,
+    AddressPool, AddressRange, Beyond, KeepAlive, Limit, OnTimeout, Pool, PoolOrder, PortPool,
+    RtoSpec, StackChoice, TcpSpec, Transport,
 };
 pub use expect::{Expectation, Measured};
 pub use mix::Mix;
@@ -55,6 +56,9 @@ pub struct SessionSpec {
     /// Whose TCP speaks. Default: the operating system's.
     #[serde(default, skip_serializing_if = "is_default")]
     pub stack: StackChoice,
+    /// What carries the messages: a connection of TCP, or datagrams of UDP, one for each message. Default: tcp.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub transport: Transport,
     /// The addresses and ports that sessions come from. Default: the system's choice.
     #[serde(default, skip_serializing_if = "is_default")]
     pub clients: Pool,
@@ -108,6 +112,9 @@ pub struct SessionSpec {
     #[serde(default = "default_timeout", skip_serializing_if = "is_default_timeout")]
     #[schemars(with = "TimeText")]
     pub timeout: Nanos,
+    /// Over UDP: what the client does when a message has not come by then. Default: the session ends.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_timeout: OnTimeout,
     /// What is asked of TCP.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tcp: TcpSpec,
@@ -148,6 +155,7 @@ impl SessionSpec {
             to: None,
             program,
             stack: StackChoice::default(),
+            transport: Transport::default(),
             clients: Pool::default(),
             servers: Pool::default(),
             rate: FlowRate::default(),
@@ -163,6 +171,7 @@ impl SessionSpec {
             at: IndexMap::new(),
             limit: None,
             timeout: default_timeout(),
+            on_timeout: OnTimeout::default(),
             tcp: TcpSpec::default(),
             ttl: None,
             dscp: None,
@@ -233,6 +242,7 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
     if spec.stack == StackChoice::Own {
         check_own(scenario, name, spec)?;
     }
+    udp::check(name, spec)?;
     abilities::check(spec).map_err(|(key, why)| below(here(), key).invalid(why))?;
     if spec.from.is_none() && spec.to.is_none() {
         return Err(here().invalid(fault!(
@@ -286,7 +296,8 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
     }
     for (index, expectation) in spec.expect.iter().enumerate() {
         let known = spec.program.timers();
-        expectation.check(&known).map_err(|why| at("expect").index(index).invalid(why))?;
+        let name = spec.program.name();
+        expectation.check(name, &known).map_err(|why| at("expect").index(index).invalid(why))?;
     }
     Ok(())
 }

@@ -26,11 +26,21 @@ pub struct Exchange {
     /// How long the client waits from a response to its next request. Default: not at all.
     #[serde(skip_serializing_if = "is_default")]
     pub think: Option<Duration>,
+    /// Whether messages over UDP begin with a number of 8 bytes, which the server sends back: a late response is known by it. Both
+    /// ends have to be told the same. Default: yes, where request and response have room for it.
+    #[serde(skip_serializing_if = "is_true")]
+    pub numbers: bool,
 }
 
 impl Default for Exchange {
     fn default() -> Exchange {
-        Exchange { request: request(), response: response(), requests: one(), think: None }
+        Exchange {
+            request: request(),
+            response: response(),
+            requests: one(),
+            think: None,
+            numbers: true,
+        }
     }
 }
 
@@ -48,6 +58,10 @@ fn request() -> DataSize {
 
 fn response() -> DataSize {
     Bytes::new(1000).into()
+}
+
+fn is_true(flag: &bool) -> bool {
+    *flag
 }
 
 fn one() -> NonZeroU32 {

@@ -1,6 +1,7 @@
 //! What both ends of a session say: one file for each kind of program, and one line of the table below.
 
 pub mod bulk;
+pub mod dns;
 pub mod echo;
 pub mod exchange;
 pub mod http;
@@ -17,6 +18,7 @@ use wirebeat_units::Fault;
 use crate::scenario::tagged::{self, Tagged, described, kinds};
 use crate::text::hint::with_hint;
 pub use bulk::{Bulk, Direction};
+pub use dns::Dns;
 pub use echo::Echo;
 pub use exchange::Exchange;
 pub use http::{Http, HttpBody, Method};
@@ -34,13 +36,15 @@ pub enum ProgramSpec {
     Bulk(Box<Bulk>),
     /// Messages that the server sends back: the round trip of each is measured.
     Echo(Box<Echo>),
+    /// DNS: the client asks for names.
+    Dns(Box<Dns>),
     /// Steps that are written out.
     Steps(Box<Steps>),
 }
 
 impl ProgramSpec {
     /// The words for programs that need no parameters.
-    const WORDS: [&'static str; 4] = ["http", "request-response", "bulk", "echo"];
+    const WORDS: [&'static str; 5] = ["http", "request-response", "bulk", "echo", "dns"];
 
     /// The key that it is written with.
     pub fn name(&self) -> &'static str {
@@ -49,6 +53,7 @@ impl ProgramSpec {
             ProgramSpec::RequestResponse(_) => "request-response",
             ProgramSpec::Bulk(_) => "bulk",
             ProgramSpec::Echo(_) => "echo",
+            ProgramSpec::Dns(_) => "dns",
             ProgramSpec::Steps(_) => "steps",
         }
     }
@@ -61,6 +66,7 @@ impl ProgramSpec {
             ProgramSpec::RequestResponse(exchange) => exchange.check().map_err(named),
             ProgramSpec::Bulk(bulk) => bulk.check().map_err(named),
             ProgramSpec::Echo(echo) => echo.check().map_err(named),
+            ProgramSpec::Dns(dns) => dns.check().map_err(named),
             ProgramSpec::Steps(steps) => steps.check(),
         }
     }
@@ -92,6 +98,7 @@ impl std::str::FromStr for ProgramSpec {
             "request-response" => Ok(ProgramSpec::RequestResponse(Box::default())),
             "bulk" => Ok(ProgramSpec::Bulk(Box::default())),
             "echo" => Ok(ProgramSpec::Echo(Box::default())),
+            "dns" => Ok(ProgramSpec::Dns(Box::default())),
             _ => Err(with_hint("there is no program", word, ProgramSpec::WORDS)),
         }
     }
@@ -103,6 +110,7 @@ kinds! {
     "request-response" RequestResponse Box::deserialize, described::<Exchange>;
     "bulk" Bulk Box::deserialize, described::<Bulk>;
     "echo" Echo Box::deserialize, described::<Echo>;
+    "dns" Dns Box::deserialize, described::<Dns>;
     "steps" Steps Box::deserialize, described::<Steps>;
 }
 
@@ -146,10 +154,10 @@ impl JsonSchema for ProgramSpec {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let [http, exchange, bulk, echo, steps] = ProgramSpec::plain_schemas(generator);
+        let [http, exchange, bulk, echo, dns, steps] = ProgramSpec::plain_schemas(generator);
         json_schema!({
             "description": "What both ends of a session say.",
-            "anyOf": [{ "enum": ProgramSpec::WORDS }, http, exchange, bulk, echo, steps]
+            "anyOf": [{ "enum": ProgramSpec::WORDS }, http, exchange, bulk, echo, dns, steps]
         })
     }
 }
