@@ -225,8 +225,9 @@ mod tests {
         args: Args,
     }
 
+    /// The test of a command line; '~' is a blank within a value.
     fn of(line: &str) -> Result<TestSpec, Failure> {
-        let line = Line::try_parse_from(line.split_whitespace());
+        let line = Line::try_parse_from(line.split_whitespace().map(|word| word.replace('~', " ")));
         let line = line.map_err(|error| crate::usage::explain(&error))?;
         let (wire, _) = line.args.tool.server().unwrap();
         spec(wire, &line.args)
@@ -279,7 +280,7 @@ mod tests {
             ("--iperf3 lab --time 500ms", "--time: iperf3 knows whole seconds"),
             ("--iperf2 lab --time 1s --bytes 1MB", "a test of iperf2 ends by --time or by --bytes"),
             (
-                "--iperf3 lab --size {uniform:{min:1B,max:9B}}",
+                "--iperf3 lab --size {uniform:~{min:~1B,~max:~9B}}",
                 "--size: all blocks of a test have one size",
             ),
             ("--iperf3 lab --iperf2 lab", "do not go together"),

@@ -22,7 +22,7 @@ const ACTIONS: usize = 4_096;
 const ROOM: usize = 1 << 20;
 
 /// The bytes that are kept of what a session sends.
-const SAID: usize = 1 << 10;
+const SAID: usize = 4 << 10;
 
 /// What one end of ours does: its group, without its ends.
 pub const PROGRAMS: [&str; 14] = [
