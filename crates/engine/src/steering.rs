@@ -19,7 +19,8 @@ pub const CORES_MAX: u32 = 1 << SHIFT;
 #[inline]
 pub fn core_of([one, other]: [u16; 2], cores: u32) -> u32 {
     let sum = u32::from(one) + u32::from(other);
-    (sum.wrapping_mul(MULTIPLIER) >> SHIFT) * cores.clamp(1, CORES_MAX) >> SHIFT
+    let fraction = sum.wrapping_mul(MULTIPLIER) >> SHIFT;
+    (fraction * cores.clamp(1, CORES_MAX)) >> SHIFT
 }
 
 /// Whether the connection between these two ports is of this core.

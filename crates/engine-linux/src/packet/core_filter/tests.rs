@@ -171,17 +171,16 @@ fn any_packet() -> impl Strategy<Value = Packet> {
             prop::sample::select(vec![0, 1, 2, 3, 4, 5, 8, 11, 12, 128, 133, 134, 135, 136, 137]),
             any::<u8>(),
         ];
-        let of_kind =
-            |is_v6| move |kind: u8| if is_v6 { kind < 128 } else { kind > 2 && kind < 13 };
-        let error = (kinds.clone().prop_filter("an error", of_kind(is_v6)), plain(is_v6))
+        let errors = if is_v6 { 0_u8..128 } else { 3..13 };
+        let error = (errors, plain(is_v6))
             .prop_map(|(kind, quoted)| Content::Error(kind, Box::new(quoted)));
         // an error without a quoted packet is a mistake
         let quotes = move |kind: &u8| match is_v6 {
             true => (1..=4).contains(kind),
             false => [3, 11, 12].contains(kind),
         };
-        let other =
-            kinds.prop_filter("no error", move |kind| !quotes(kind)).prop_map(Content::Icmp);
+        let other = kinds.prop_filter("no error", move |kind: &u8| !quotes(kind));
+        let other = other.prop_map(Content::Icmp);
         prop_oneof![
             2 => plain(is_v6),
             1 => packet(is_v6, error.boxed()),
