@@ -73,6 +73,8 @@ pub struct Conversations {
     core: Shard,
     /// Whether no session starts any more.
     over: bool,
+    /// Whether all were closed: a datagram that comes now opens none.
+    pub(crate) closed: bool,
 }
 
 impl Conversations {
@@ -95,6 +97,7 @@ impl Conversations {
             drift,
             core,
             over: false,
+            closed: false,
         };
         for (number, plan) in (0_u16..).zip(&sessions.groups) {
             all.add(number, plan, begin);
@@ -387,6 +390,7 @@ impl Conversations {
     /// The run is over: all sessions that are open are closed in order, and counted as unfinished.
     pub fn close_all(&mut self, now: Nanos) {
         self.stop_starts(now);
+        self.closed = true;
         for key in 0..self.sessions.len() {
             let Some(session) = self.sessions.get_mut(key) else { continue };
             if session.side == NO_SIDE {
