@@ -97,6 +97,8 @@ pub struct Conversations {
     paced: Vec<u16>,
     /// Whether no session starts any more.
     over: bool,
+    /// Whether all were closed: a datagram that comes now opens none.
+    pub(crate) closed: bool,
 }
 
 impl Conversations {
@@ -121,6 +123,7 @@ impl Conversations {
             gates: Gates::new(std::iter::once(sessions)),
             paced: Vec::new(),
             over: false,
+            closed: false,
         };
         for (number, plan) in (0_u16..).zip(&sessions.groups) {
             all.add(number, plan, begin);
@@ -492,6 +495,7 @@ impl Conversations {
     /// The run is over: all sessions that are open are closed in order, and counted as unfinished.
     pub fn close_all(&mut self, now: Nanos) {
         self.stop_starts(now);
+        self.closed = true;
         for key in 0..self.sessions.len() {
             let Some(session) = self.sessions.get_mut(key) else { continue };
             if session.side == NO_SIDE {

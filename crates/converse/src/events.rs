@@ -1,6 +1,7 @@
 //! What a stack tells of sessions, and what follows.
 
 use wirebeat_meter::session::SessionTime;
+use wirebeat_traffic::values::session::Transport;
 use wirebeat_units::Nanos;
 
 use crate::conversations::{Conversations, Group, NO_SIDE, first_protocol};
@@ -20,6 +21,10 @@ impl Programs for Conversations {
         ProfileId(group): ProfileId,
     ) -> Option<SessionKey> {
         let of = self.groups.get(usize::from(group))?;
+        // nobody would end it any more
+        if self.closed && of.plan.transport == Transport::Udp {
+            return None;
+        }
         let side = of.server?;
         if of.is_watched && of.plan.from.is_none() {
             self.gates.established(group, now);

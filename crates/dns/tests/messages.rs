@@ -1,5 +1,7 @@
 //! Messages as real servers and clients write them, as nobody should write them, and of any bytes.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::net::IpAddr;
 
 use proptest::prelude::*;

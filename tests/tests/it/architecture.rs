@@ -176,6 +176,7 @@ const TABLE: &[Row] = &[
             "meter",
             "capture",
             "converse",
+            "dns",
             "iperf",
             "sockets",
             "engine",
