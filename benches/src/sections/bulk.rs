@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use wirebeat_engine_linux::affinity;
 use wirebeat_netlink::Namespace;
 use wirebeat_report::model::{Report, SessionEnd};
-use wirebeat_run::iperf::{Amount, TestSpec, load_iperf3, serve_iperf3};
+use wirebeat_run::iperf::{self, Amount, TestSpec, Wire, WireServer};
 use wirebeat_run::{Options, Silent, Stop};
 use wirebeat_testbed::{Capability, Process, Program, require};
 use wirebeat_units::Nanos;
@@ -237,11 +237,12 @@ impl Test<'_> {
     fn our_client(&self) -> Result<f64, Failure> {
         let time = Nanos::new(self.time.as_nanos() as u64);
         let spec = TestSpec { amount: Amount::Time(time), ..TestSpec::default() };
-        let server = SocketAddr::from((self.address(), PORT));
+        let address = SocketAddr::from((self.address(), PORT));
+        let server = WireServer { wire: Wire::Iperf3, address };
         let report = self.lab.near().namespace.run(|| -> Result<Report, Failure> {
             affinity::pin(self.lab.cores.send)?;
             let stop = Stop::new();
-            Ok(load_iperf3(server, &spec, &Options::default(), &mut Silent, &stop)?)
+            Ok(iperf::load(server, &spec, &Options::default(), &mut Silent, &stop)?)
         })??;
         let report = whole(report)?;
         let far = report.sessions.iter().find(|group| group.end == SessionEnd::Server);
@@ -251,13 +252,14 @@ impl Test<'_> {
 
     /// Our server, and iperf3's client.
     fn our_server(&self) -> Result<f64, Failure> {
-        let at = SocketAddr::from((self.address(), PORT));
+        let address = SocketAddr::from((self.address(), PORT));
         let stop = Stop::new();
         thread::scope(|scope| {
             let serving = scope.spawn(|| {
                 self.server().run(|| -> Result<Report, Failure> {
                     affinity::pin(self.lab.cores.other)?;
-                    Ok(serve_iperf3(at, false, &Options::default(), &mut Silent, &stop)?)
+                    let server = WireServer { wire: Wire::Iperf3, address };
+                    Ok(iperf::serve(server, false, &Options::default(), &mut Silent, &stop)?)
                 })?
             });
             let until = Instant::now() + STARTS;
