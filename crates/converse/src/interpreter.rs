@@ -58,10 +58,9 @@ impl Conversations {
                 return self.said_all(now, key);
             };
             // what is sent within a request has the slot of the request
-            if matches!(op, Op::Send(_) | Op::Request) && !session.in_request {
-                if !self.has_slot(now, key) {
-                    return;
-                }
+            let sends = matches!(op, Op::Send(_) | Op::Request) && !session.in_request;
+            if sends && !self.has_slot(now, key) {
+                return;
             }
             let Some((session, side)) = self.both(key) else { return };
             let outcome = match op {

@@ -164,8 +164,10 @@ impl Ready {
             }
             let open = self.ends.iter().any(|end| end.programs.has_open());
             // each is asked: one waits for what the other says
-            let done =
-                self.ends.iter_mut().map(|end| end.is_done(now)).fold(true, |all, one| all && one);
+            let mut done = true;
+            for end in &mut self.ends {
+                done &= end.is_done(now);
+            }
             if done && !std::mem::replace(&mut left, done) {
                 // nobody of ours is left to serve
                 finish = finish.min(now.saturating_add(self.settle));
