@@ -160,6 +160,24 @@ const BULK: &[Flag] = &[("reverse", "", ""), ("both-ways", "", ""), ("bytes", "1
 const EXCHANGE: &[Flag] =
     &[("requests", "9", ""), ("request-size", "9kB", ""), ("response-size", "1MB", "")];
 
+/// Flags of `load` with DNS.
+const DNS: &[Flag] = &[
+    ("type", "TXT", ""),
+    ("no-recursion", "", ""),
+    ("expect-rcode", "nxdomain", ""),
+    ("requests", "9", ""),
+    ("request-think", "1ms", "--requests 3"),
+    ("transport", "tcp", ""),
+];
+
+/// Flags of `serve` with DNS.
+const DNS_SERVER: &[Flag] = &[
+    ("answer", "10.0.0.1", ""),
+    ("answer-ttl", "2m", "--answer 10.0.0.1"),
+    ("rcode", "nxdomain", ""),
+    ("transport", "tcp", ""),
+];
+
 /// Flags of `serve` with HTTP.
 const WEB_SERVER: &[Flag] = &[
     ("listen", "10.0.2.9:80", ""),
@@ -241,6 +259,24 @@ fn all() -> Vec<Printing> {
             least: "10.0.2.9:5201 --program bulk",
             flags: BULK.iter().copied().chain([("streams", "4", "")]).collect(),
             scenario: load,
+        },
+        Printing {
+            command: "load",
+            least: "dns://10.0.2.9/www.example.com --count 7",
+            flags: DNS.to_vec(),
+            scenario: load,
+        },
+        Printing {
+            command: "load",
+            least: "10.0.2.9:7 --program echo --transport udp --count 7",
+            flags: vec![("on-timeout", "next", "")],
+            scenario: load,
+        },
+        Printing {
+            command: "serve",
+            least: "dns --listen 10.0.2.8:53",
+            flags: DNS_SERVER.to_vec(),
+            scenario: serve,
         },
         Printing {
             command: "serve",

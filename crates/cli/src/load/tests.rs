@@ -70,7 +70,7 @@ fn what_is_missing_is_said_with_an_example() {
             "--streams: the program 'http' has no such flag",
         ),
         ("10.0.2.9:7 --program bulk --users 1 --streams 3", "--streams: streams run all at once"),
-        ("http://10.0.2.9/ --rate 1Gbps", "--rate: '1Gbps' does not count sessions"),
+        ("http://10.0.2.9/ --rate 10%", "--rate: '10%' does not say how many sessions start"),
         ("http://10.0.2.9/ --rate 1/s --users 3", "leave --users or --rate out"),
         ("http://10.0.2.9/ --rate 1/s --think 3s", "--think: only users think; add --users"),
         ("http://10.0.2.9/ --users 1 --mss 20", "--mss: an MSS has 88 bytes at least"),
