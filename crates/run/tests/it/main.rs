@@ -51,6 +51,7 @@ mod replay_capture;
 mod same_frames;
 mod selftest;
 mod servers;
+mod session_capture;
 mod sessions;
 mod slow_program;
 mod tcp_options;

@@ -172,6 +172,7 @@ const NEEDS: &[(&str, &str)] = &[
         r#"{ "sessions": { "g": { "from": "a", "program": "http", "servers": { "addresses": "10.0.0.8", "ports": 80 } } } }"#,
     ),
     ("mix.rate", r#"{ "mix": { "shares": { "g": 1 } } }"#),
+    ("mix.shares", r#"{ "mix": { "rate": "1/s" } }"#),
     ("sessions.g.stack=own", OWN),
     ("sessions.g.tcp.black-hole-detection", OWN),
     ("sessions.g.tcp.data-retries", OWN),
