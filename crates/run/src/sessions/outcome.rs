@@ -179,6 +179,9 @@ fn described(
 ) -> Group {
     let client = side == SessionEnd::Client;
     let offered = plan.starts.filter(|_| client).and_then(|flow| run.sessions.starts.offered(flow));
+    // of a group that waited in vain nothing was asked
+    let begun = plan.after.is_none() || summary.counts.due > 0;
+    let offered = offered.filter(|_| begun);
     let at = |moment: Nanos| moment.saturating_sub(begin);
     // a server works from its first session on
     let start = match plan.after {

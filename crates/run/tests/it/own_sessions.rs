@@ -290,3 +290,32 @@ fn intervals_in_no_time_are_told_and_add_up() {
     // how busy this machine was changes nothing of it
     assert!(!report.findings.iter().any(|finding| finding.kind == FindingKind::Machine));
 }
+
+#[test]
+fn a_group_that_waits_in_vain_is_a_finding_and_another_begins_in_its_time() {
+    let group = |name: &str, port: u16, more: &str| {
+        format!(
+            "  {name}: {{ from: a, stack: own, clients: {{ addresses: 10.0.1.1 }}, servers: {{ addresses: 10.0.2.9, ports: {port} }}, \
+             program: http, rate: 10/s, count: 3, {more} }}\n"
+        )
+    };
+    let text = "ports:\n  a: { engine: loopback }\n  b: { engine: loopback }\nsessions:\n".to_owned()
+        // nobody listens there
+        + &group("refused", 99, "timeout: 5s")
+        + &group("vain", 80, "to: b, after: { group: refused, established: 3 }")
+        + &group("first", 81, "to: b")
+        + &group("then", 82, "to: b, after: { group: first, established: 3 }");
+    let report = in_no_time(&text);
+    balances(&report);
+    let ended = |name: &str| {
+        let clients = side(&report, name, SessionEnd::Client);
+        (clients.starts.due, clients.ends.in_order, clients.ends.refused)
+    };
+    assert_eq!(ended("refused"), (Some(3), 0, 3));
+    assert_eq!(ended("vain"), (Some(0), 0, 0));
+    assert_eq!((ended("first"), ended("then")), ((Some(3), 3, 0), (Some(3), 3, 0)));
+    let found = |kind| report.findings.iter().filter(|one| one.kind == kind).collect::<Vec<_>>();
+    let waits = found(FindingKind::SessionsNotBegun);
+    assert!(waits.len() == 1 && waits[0].message.contains("'vain'"), "{:#?}", report.findings);
+    assert!(found(FindingKind::SessionRateMissed).is_empty(), "{:#?}", report.findings);
+}
