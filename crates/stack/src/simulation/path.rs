@@ -13,6 +13,9 @@ pub struct Message {
     pub counts: bool,
 }
 
+/// The most packets in a row that a path does not tell of, where it tells of some.
+const UNTOLD_MAX: u64 = 12;
+
 /// What lies behind one direction of a link.
 #[derive(Debug)]
 pub struct Path {
@@ -21,6 +24,8 @@ pub struct Path {
     since: u64,
     /// A packet that is too large is told of once in so many; never for 0.
     tells: u64,
+    /// How many were not told of since one was.
+    untold: u64,
     /// Once in so many packets, an error that may change nothing.
     lies: u64,
     /// Once in so many SYNs, the peer is not reached.
@@ -35,6 +40,7 @@ impl Path {
             mtu: if silent || random.once_in(4) { random.pick(&mtus) } else { usize::MAX },
             since: begin + random.pick(&[0, 0, 200_000_000, 3_000_000_000]),
             tells: if silent { 0 } else { random.pick(&[1, 1, 3]) },
+            untold: 0,
             lies: random.pick(&[0, 40]),
             unreachable: if strict { 0 } else { random.pick(&[0, 10]) },
         }
@@ -46,7 +52,7 @@ impl Path {
     }
 
     /// What the sender of `packet` hears, and whether the packet goes on.
-    pub fn pass(&self, now: u64, packet: &[u8], random: &mut Random) -> (Vec<Message>, bool) {
+    pub fn pass(&mut self, now: u64, packet: &[u8], random: &mut Random) -> (Vec<Message>, bool) {
         let is_v6 = packet[0] >> 4 == 6;
         let mut back = Vec::new();
         let segment = Segment::read(packet, Checksum::Skip).unwrap();
@@ -66,7 +72,10 @@ impl Path {
         if packet.len() <= mtu || now < self.since {
             return (back, true);
         }
-        if random.once_in(self.tells) {
+        self.untold += 1;
+        // a router that limits its errors does not keep silent for as often as a session tries: that would be a silent path
+        if random.once_in(self.tells) || self.tells > 0 && self.untold >= UNTOLD_MAX {
+            self.untold = 0;
             let packet = match is_v6 {
                 true => error(packet, 2, 0, mtu as u32, 1232),
                 // A router that does not tell the size now and then (RFC 1191 §5).
