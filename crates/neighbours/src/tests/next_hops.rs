@@ -90,7 +90,7 @@ fn what_is_not_on_the_link_goes_to_the_gateway() {
     assert_eq!(sent(&mut neighbours, T0).len(), 1, "all have one next hop");
     neighbours.receive(T0, &reply((PEER, "10.0.0.254"), "10.0.0.1"));
     assert_eq!(neighbours.mac_for(T0, ip("198.51.100.7")), Some(PEER));
-    // Whoever is not on the link cannot be a next hop.
+    // A station that is not on the link cannot be a next hop.
     neighbours.receive(T0, &request((OTHER, "192.0.2.7"), "10.0.0.1"));
     assert_eq!(neighbours.state(ip("192.0.2.7")), State::Known(PEER));
 }

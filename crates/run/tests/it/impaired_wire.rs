@@ -1,4 +1,4 @@
-//! Sessions over a cable that loses, delays, reorders and duplicates frames: every byte arrives as it was sent, and the books balance.
+//! Sessions over a cable that loses, delays, reorders and duplicates frames: every byte arrives as it was sent, and the counters are consistent.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -13,7 +13,7 @@ use crate::scenario::rate::FlowRate;
 use crate::scenario::schema::RateText;
 use crate::scenario::{Invalid, KeyPath, Scenario};
 use crate::text::hint::with_hint;
-use crate::values::session::whole_per_second;
+use crate::values::session::per_second;
 
 /// The largest share.
 const SHARE_MAX: u32 = 1_000_000;
@@ -72,7 +72,7 @@ impl Scenario {
             Rate::Frames(rate) if rate.per_second() > 0.0 => {}
             rate => {
                 return Err(at("rate").invalid(fault!(
-                    "'{rate}' is nothing that groups can share"; "write for example 1Gbps or 1000/s"
+                    "'{rate}' cannot be shared among groups"; "write for example 1Gbps or 1000/s"
                 )));
             }
         }
@@ -98,12 +98,5 @@ impl Scenario {
             }
         }
         Ok(())
-    }
-}
-
-fn per_second<S: serde::Serializer>(rate: &Rate, serializer: S) -> Result<S::Ok, S::Error> {
-    match whole_per_second(rate) {
-        Some(whole) => serializer.collect_str(&format_args!("{whole}/s")),
-        None => rate.serialize(serializer),
     }
 }

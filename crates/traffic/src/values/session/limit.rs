@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wirebeat_units::{Fault, Nanos, Rate, fault};
 
-use super::{is_default, whole_per_second};
+use super::is_default;
 use crate::text::schema::RateText;
 
 /// How many sessions may be open at a time, and how fast they open, close and send.
@@ -90,10 +90,7 @@ pub fn gap(rate: Option<Rate>, cores: u32) -> Nanos {
 
 fn per_second<S: serde::Serializer>(rate: &Option<Rate>, serializer: S) -> Result<S::Ok, S::Error> {
     match rate {
-        Some(rate) => match whole_per_second(rate) {
-            Some(whole) => serializer.collect_str(&format_args!("{whole}/s")),
-            None => rate.serialize(serializer),
-        },
+        Some(rate) => super::per_second(rate, serializer),
         None => serializer.serialize_none(),
     }
 }

@@ -57,3 +57,14 @@ pub fn whole_per_second(rate: &Rate) -> Option<u64> {
     let times = second.is_multiple_of(rate.per.get()).then(|| second / rate.per.get());
     times.and_then(|times| rate.frames.checked_mul(times))
 }
+
+/// Writes a rate as people do, 1000/s rather than 1kpps, where it is a whole number a second.
+pub(crate) fn per_second<S: serde::Serializer>(
+    rate: &Rate,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match whole_per_second(rate) {
+        Some(whole) => serializer.collect_str(&format_args!("{whole}/s")),
+        None => rate.serialize(serializer),
+    }
+}
