@@ -67,6 +67,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Secret of its sequence numbers and tables.
     pub seed: [u64; 2],
+    /// What its clock of timestamps shows at the start, in ms; `None`: a number that follows from `seed`.
+    pub timestamp: Option<u32>,
     /// Which of the cores it is that have the sessions of the port, each with a TCP of its own.
     pub core: Shard,
     /// The ports of the clients of each group, where they are given.
@@ -131,9 +133,13 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
     pub fn new(settings: Settings, (tx, rx): (P, R), clock: C, neighbours: Neighbours) -> Self {
         let now = clock.now();
         let of_clients = (settings.profiles.len() / 2) as u8;
+        let mut tcp = Tcp::new(&settings.limits, settings.profiles, settings.seed, now);
+        if let Some(timestamp) = settings.timestamp {
+            tcp.show_timestamp(now, timestamp);
+        }
         OwnStack {
             between: Between::new(),
-            tcp: Tcp::new(&settings.limits, settings.profiles, settings.seed, now),
+            tcp,
             listeners: Listeners(settings.listeners),
             below: Below::new(tx),
             rx,

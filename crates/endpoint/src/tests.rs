@@ -52,6 +52,7 @@ fn end(
         listeners,
         limits: Limits::for_sessions(10_000),
         seed: [3, 4],
+        timestamp: None,
         core: Shard::WHOLE,
         client_ports: Vec::new(),
     };

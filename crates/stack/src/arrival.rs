@@ -170,6 +170,11 @@ impl Tcb {
         if has_ack && !acks_syn {
             if !segment.flags.has(Flags::RST) {
                 core.reset_reply(segment);
+                // The peer has an older connection with these ends, which the RST takes away: the SYN is good behind it (RFC 9293
+                // figure 9, line 7). Once: a peer that goes on like that gets the next one after the timeout.
+                if !self.has(Marks::SYN_REPEATED) && self.snd_nxt != self.snd_una {
+                    self.set(Marks::SEND_SYN);
+                }
             }
             return Fate::Keep;
         }

@@ -242,6 +242,11 @@ impl Core {
         ((now.get() / 1_000_000) as u32).wrapping_add(self.timestamp_offset)
     }
 
+    /// Has the clock of timestamps show `value` at `now`.
+    pub fn show_timestamp(&mut self, now: Nanos, value: u32) {
+        self.timestamp_offset = value.wrapping_sub((now.get() / 1_000_000) as u32);
+    }
+
     #[inline]
     pub fn identification(&mut self) -> u16 {
         self.identification = self.identification.wrapping_add(1);

@@ -82,6 +82,39 @@ impl Tcb {
         core: &mut Core,
         cx: &mut Context<'_, A>,
         bytes: &[u8],
+        fin: bool,
+    ) -> Fate {
+        if self.reassembly != NONE {
+            return self.in_order_before_others(core, cx, bytes, fin);
+        }
+        let offset = self.received;
+        let len = bytes.len() as u32;
+        self.advance_to(core, self.rcv_nxt.plus(len));
+        if !bytes.is_empty() {
+            cx.app.received(cx.session, Received { offset, bytes, in_order: self.received });
+            self.delay_ack(core, len);
+        }
+        if fin { self.take_fin(cx) } else { Fate::Keep }
+    }
+
+    /// Moves `rcv_nxt` to `reached`, data in order alone.
+    #[inline]
+    fn advance_to(&mut self, core: &mut Core, reached: Seq) {
+        let advanced = reached.since(self.rcv_nxt);
+        self.rcv_nxt = reached;
+        self.received += u64::from(advanced);
+        core.counters.bytes.delivered += u64::from(advanced);
+        if core.profile(self.profile).reading == Reading::Manual {
+            self.unread = self.unread.saturating_add(advanced);
+        }
+    }
+
+    /// As [`Tcb::in_order`], where there may be ranges behind it.
+    fn in_order_before_others<A: Application>(
+        &mut self,
+        core: &mut Core,
+        cx: &mut Context<'_, A>,
+        bytes: &[u8],
         mut fin: bool,
     ) -> Fate {
         let start = self.rcv_nxt;
@@ -89,9 +122,7 @@ impl Tcb {
         let mut reached = end;
         let mut fills = false;
         let mut before = Ranges::EMPTY;
-        if self.reassembly != NONE
-            && let Some(ranges) = core.ranges.get_mut(self.reassembly)
-        {
+        if let Some(ranges) = core.ranges.get_mut(self.reassembly) {
             fills = !ranges.is_empty();
             before = ranges.clone();
             if let Some(first) =
@@ -113,12 +144,7 @@ impl Tcb {
         }
         let advanced = reached.since(start);
         let offset = self.received;
-        self.rcv_nxt = reached;
-        self.received += u64::from(advanced);
-        core.counters.bytes.delivered += u64::from(advanced);
-        if core.profile(self.profile).reading == Reading::Manual {
-            self.unread = self.unread.saturating_add(advanced);
-        }
+        self.advance_to(core, reached);
         if fills {
             self.hand_over(cx, &before, Range::new(start, end), bytes, offset);
             self.acks_owed = self.acks_owed.max(1);

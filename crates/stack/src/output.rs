@@ -5,7 +5,7 @@ use crate::api::{Application, Transmit};
 use crate::core::{Context, Core};
 use crate::fault::Fault;
 use crate::options::{OPTIONS_MAX, Options};
-use crate::profile::{Congestion, Profile};
+use crate::profile::Congestion;
 use crate::ranges::Range;
 use crate::segment::{ECN_ECT0, ECN_MASK, Flags, Outgoing, Summed, Tuple};
 use crate::seq::Seq;
@@ -62,6 +62,15 @@ impl Tcb {
         tuple: &Tuple,
         out: &mut T,
     ) -> Turn {
+        if self.is_quiet() {
+            self.clear(Marks::OVERRIDE);
+            if self.unacked > 0 && !self.has(Marks::ACK_DELAYED) {
+                self.begin_ack_delay(core, cx);
+            }
+            if self.acks_owed == 0 {
+                return Turn::Done;
+            }
+        }
         if matches!(self.state, State::SynSent | State::SynReceived) {
             if self.has(Marks::SEND_SYN) && !self.send_syn(core, cx, tuple, out) {
                 return Turn::Blocked;
@@ -95,7 +104,7 @@ impl Tcb {
                     self.enlarge(core, &mut next, largest);
                 }
                 let data = next.range.len() - u32::from(next.fin);
-                let segments = data.div_ceil(u32::from(self.mss).max(1)).max(1);
+                let segments = self.segments_of(data);
                 left = left.saturating_sub(segments);
                 together += segments * u32::from(self.mss);
                 let half = together > self.cwnd / 2 - (self.cwnd / 2).min(u32::from(self.mss));
@@ -105,6 +114,10 @@ impl Tcb {
                 }
                 if !self.send(core, cx, tuple, next, out) {
                     return Turn::Blocked;
+                }
+                if self.is_drained() {
+                    turn = Turn::Done;
+                    break;
                 }
             }
         }
@@ -127,12 +140,55 @@ impl Tcb {
         turn
     }
 
+    /// Whether a turn sends nothing: as it is after most arrivals that need no answer.
+    #[inline]
+    fn is_quiet(&self) -> bool {
+        const SOMETHING: Marks = Marks(
+            Marks::SEND_SYN.0
+                | Marks::DUPLICATE.0
+                | Marks::PROBE.0
+                | Marks::SEND_TAIL.0
+                | Marks::AGAIN.0
+                | Marks::FORCE.0
+                | Marks::LIMITED.0,
+        );
+        self.acks_owed == 0
+            && !matches!(self.state, State::SynSent | State::SynReceived)
+            && !self.has(SOMETHING)
+            && self.unsent() == 0
+            && !self.owes_fin()
+            && !self.lost_edge.is_after(self.snd_una)
+    }
+
+    /// How many segments so many bytes of data are cut into; one without data is one too.
+    #[inline]
+    fn segments_of(&self, data: u32) -> u32 {
+        let mss = u32::from(self.mss).max(1);
+        // divisions are slow, and seldom needed
+        if data <= mss { 1 } else { data.div_ceil(mss) }
+    }
+
+    /// Whether all that was offered is sent, once, and nothing else is asked of a turn with data.
+    #[inline]
+    fn is_drained(&mut self) -> bool {
+        const MORE_TO_DO: Marks =
+            Marks(Marks::AGAIN.0 | Marks::FORCE.0 | Marks::SEND_TAIL.0 | Marks::LIMITED.0);
+        self.unsent() == 0
+            && !self.owes_fin()
+            && !self.has(MORE_TO_DO)
+            && !self.lost_edge.is_after(self.snd_una)
+    }
+
     /// After a pause the congestion window begins anew (RFC 5681 §4.1).
     fn after_idle<A>(&mut self, core: &Core, cx: &Context<'_, A>) {
         if self.outstanding() > 0 || self.unsent() == 0 || self.snd_wnd == 0 {
             return;
         }
         let profile = core.profile(self.profile);
+        if self.srtt > 0 && cx.tick.since(self.last_sent) <= ticks(profile.rto_min) {
+            // No timeout is shorter.
+            return;
+        }
         // Probes of a closed window do not count as sending, and a timeout that they doubled does not count here.
         if cx.tick.since(self.last_sent) > ticks(self.rto_at(profile, 0)) {
             self.congestion_idle(profile);
@@ -322,8 +378,7 @@ impl Tcb {
         if payload_len > 0 && (push || data_end == self.data_end() && !self.has(Marks::MORE)) {
             flags = flags.with(Flags::PSH);
         }
-        let profile = *core.profile(self.profile);
-        let mut tos = profile.tos & !ECN_MASK;
+        let mut tos = core.profile(self.profile).tos & !ECN_MASK;
         if self.has(Marks::ECN) && cause == Cause::NewData {
             tos |= ECN_ECT0;
             if self.take(Marks::REDUCED) {
@@ -349,23 +404,16 @@ impl Tcb {
         } else {
             out.commit();
         }
-        self.sent(core, cx, &profile, next, payload_len);
+        self.sent(core, cx, next, payload_len);
         true
     }
 
     /// Accounts for a segment with data or a FIN.
-    fn sent<A>(
-        &mut self,
-        core: &mut Core,
-        cx: &Context<'_, A>,
-        profile: &Profile,
-        next: Next,
-        payload_len: u16,
-    ) {
+    fn sent<A>(&mut self, core: &mut Core, cx: &Context<'_, A>, next: Next, payload_len: u16) {
         let Next { cause, range, fin, .. } = next;
         let bytes = u64::from(payload_len);
         // Those that it is cut into.
-        let mut count = u64::from(payload_len.div_ceil(self.mss.max(1)).max(1));
+        let mut count = u64::from(self.segments_of(payload_len.into()));
         if core.fault(Fault::LargeIsOne) {
             count = 1;
         }
@@ -415,7 +463,7 @@ impl Tcb {
                 (self.rtt_start, self.rtt_seq) = (cx.micros(), end);
             }
         }
-        if self.has(Marks::RECOVERY) && profile.congestion != Congestion::None {
+        if self.has(Marks::RECOVERY) && core.profile(self.profile).congestion != Congestion::None {
             self.phase.b = self.phase.b.saturating_add(range.len());
         }
         if self.take(Marks::SEND_TAIL) {
@@ -431,7 +479,7 @@ impl Tcb {
                 // Probes that found no answer were counted there.
                 self.retries = 0;
             }
-            self.await_ack(cx.now, profile);
+            self.await_ack(cx.now, core.profile(self.profile));
         }
         self.last_sent = cx.tick;
         self.acknowledged(core);
@@ -572,6 +620,8 @@ impl Tcb {
                 }
             }
         }
+        let identification = core.identification();
+        let profile = core.profile(self.profile);
         Outgoing {
             tuple: *tuple,
             seq,
@@ -580,10 +630,10 @@ impl Tcb {
             window,
             options,
             payload_len: 0,
-            tos: core.profile(self.profile).tos & !ECN_MASK,
-            ttl: core.profile(self.profile).ttl,
-            identification: core.identification(),
-            dont_fragment: core.profile(self.profile).dont_fragment,
+            tos: profile.tos & !ECN_MASK,
+            ttl: profile.ttl,
+            identification,
+            dont_fragment: profile.dont_fragment,
         }
     }
 }

@@ -52,6 +52,13 @@ impl Tcb {
         if is_old && (!self.has(Marks::SACK) || segment.options.sack().is_empty()) {
             return true;
         }
+        if !is_old && self.nothing_is_missing() && !segment.flags.has(Flags::ECE) {
+            let (acked, has_sack) = (ack.since(self.snd_una), segment.options.sack_len > 0);
+            if !has_sack && (acked > 0 || self.has(Marks::SACK)) {
+                self.acknowledge_in_order(core, cx, segment, acked);
+                return true;
+            }
+        }
         let outstanding = self.outstanding();
         let sacked = self.sacked(core);
         // One that was overtaken by a later one may still tell of data that arrived out of order.
@@ -93,6 +100,42 @@ impl Tcb {
             self.congestion_echo(core, cx);
         }
         true
+    }
+
+    /// Whether all that was sent is acknowledged or on its way for the first time, as far as the peer's news tell.
+    #[inline]
+    fn nothing_is_missing(&self) -> bool {
+        const TROUBLE: Marks = Marks(
+            Marks::RECOVERY.0
+                | Marks::LOSS.0
+                | Marks::ECN_RECOVERY.0
+                | Marks::TAIL_SENT.0
+                | Marks::AGAIN.0
+                | Marks::REORDER.0,
+        );
+        self.scoreboard == NONE
+            && self.dup_acks == 0
+            && !self.has(TROUBLE)
+            && !self.lost_edge.is_after(self.snd_una)
+    }
+
+    /// As [`Tcb::acknowledge`], where nothing is missing and the segment tells of nothing out of order: all that is left of it then.
+    #[inline]
+    fn acknowledge_in_order<A: Application>(
+        &mut self,
+        core: &mut Core,
+        cx: &mut Context<'_, A>,
+        segment: &Segment<'_>,
+        acked: u32,
+    ) {
+        self.update_window(segment, acked > 0);
+        if self.timer == Timer::Persist || self.snd_wnd == 0 {
+            self.retries = 0;
+        }
+        if acked > 0 {
+            self.advance(core, cx, segment, acked);
+            self.congestion_ack(core.profile(self.profile), acked, cx.tick);
+        }
     }
 
     /// Bytes that the peer has out of order.

@@ -153,7 +153,20 @@ impl<'a> Segment<'a> {
     /// Where it is something else, damaged, or has a wrong checksum. A destination that a routing header changes is foreign.
     #[inline]
     pub fn read(packet: &'a [u8], checksum: Checksum) -> Result<Segment<'a>, Refused> {
-        let version = Version::of_packet(packet).ok_or(Refused::Malformed)?;
+        // One after the other, so that what each version has is known below.
+        match Version::of_packet(packet) {
+            Some(Version::V4) => Segment::in_packet(packet, Version::V4, checksum),
+            Some(Version::V6) => Segment::in_packet(packet, Version::V6, checksum),
+            None => Err(Refused::Malformed),
+        }
+    }
+
+    #[inline(always)]
+    fn in_packet(
+        packet: &'a [u8],
+        version: Version,
+        checksum: Checksum,
+    ) -> Result<Segment<'a>, Refused> {
         let ip = walk::ip_packet(packet, version, Policy::Strict).ok_or(Refused::Malformed)?;
         if ip.protocol != Protocol::TCP || ip.is_fragment() || ip.is_routed {
             return Err(Refused::Foreign);

@@ -11,6 +11,9 @@ use crate::ip::Protocol;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum(u64);
 
+/// Bytes up to which words are summed one by one.
+const SHORT: usize = 192;
+
 impl Sum {
     /// The sum of no words.
     pub const ZERO: Sum = Sum(0);
@@ -50,7 +53,32 @@ impl Sum {
     /// Adds `bytes`, the last one with a zero after it where their number is odd; so only the last
     /// piece of a message may have an odd length.
     #[must_use]
+    #[inline]
     pub fn add_bytes(self, bytes: &[u8]) -> Sum {
+        if bytes.len() <= SHORT { self.add_short(bytes) } else { self.add_long(bytes) }
+    }
+
+    /// As [`Sum::add_bytes`], word by word of 64 bits with its carry: what headers and small messages need, vector units do not pay
+    /// for.
+    #[inline]
+    fn add_short(self, bytes: &[u8]) -> Sum {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let (half, rest) = rest.as_chunks::<4>();
+        let half = half.first().map_or(0, |half| u32::from_ne_bytes(*half));
+        let last = u32::from_ne_bytes(match *rest {
+            [] => [0; 4],
+            [a] => [a, 0, 0, 0],
+            [a, b, ..] => [a, b, rest.get(2).copied().unwrap_or(0), 0],
+        });
+        // Twice as wide as the words: carries gather in the upper half, and come round once.
+        let words = words.iter().map(|word| u128::from(u64::from_ne_bytes(*word)));
+        let sum = words.sum::<u128>() + u128::from(u64::from(half) + u64::from(last));
+        let (sum, carry) = (sum as u64).overflowing_add((sum >> 64) as u64);
+        self.add_native(sum + u64::from(carry))
+    }
+
+    /// As [`Sum::add_bytes`], for much.
+    fn add_long(self, bytes: &[u8]) -> Sum {
         // Words may be taken as this machine has them and the sum be swapped, and taken in wider words and folded
         // later (RFC 1071 §2(B) and (C)). Eight sums side by side are what vector units are for; none of them
         // overflows, for that takes 2^32 blocks.
@@ -68,9 +96,15 @@ impl Sum {
         }
         let tail = words.iter().chain([&last]).map(|word| u64::from(u32::from_ne_bytes(*word)));
         let halves = lanes.iter().map(|lane| (lane >> 32) + (lane & 0xffff_ffff));
-        let sum: u64 = halves.chain(tail).sum();
-        // a carry out of the top is worth 1
-        let (total, carry) = self.0.overflowing_add(u16::from_be(fold(sum)).into());
+        self.add_native(halves.chain(tail).sum())
+    }
+
+    /// Adds a sum of words as this machine has them.
+    #[inline]
+    fn add_native(self, sum: u64) -> Sum {
+        // The order of bytes changes in all four words of 16 bits at once, and which of them is where does not count. A carry out of
+        // the top is worth 1.
+        let (total, carry) = self.0.overflowing_add(u64::from_be(sum));
         Sum(total + u64::from(carry))
     }
 

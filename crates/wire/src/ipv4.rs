@@ -1,5 +1,7 @@
 //! IPv4 (RFC 791).
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use crate::ip::Protocol;
 use crate::walk::{Header, IpPacket, Part, Policy};
 
@@ -26,6 +28,14 @@ pub(crate) fn packet(bytes: &[u8], policy: Policy) -> Option<IpPacket<'_>> {
     };
     let (protocol, header) = (Protocol(header[9]), Header::V4(header));
     Some(IpPacket { header, protocol, headers_len, content, is_routed: false })
+}
+
+/// The address in a word of 4 bytes of the header.
+#[inline(always)]
+pub(crate) fn address(header: &[u8; LEN], word: usize) -> IpAddr {
+    // taken as a whole: byte by byte it would be kept byte by byte
+    let octets = header.as_chunks::<4>().0.get(word).copied().unwrap_or_default();
+    Ipv4Addr::from_bits(u32::from_be_bytes(octets)).into()
 }
 
 #[inline]

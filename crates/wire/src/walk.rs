@@ -70,7 +70,7 @@ impl IpPacket<'_> {
     #[inline]
     pub fn source(&self) -> IpAddr {
         match self.header {
-            Header::V4([.., a, b, c, d, _, _, _, _]) => [*a, *b, *c, *d].into(),
+            Header::V4(header) => ipv4::address(header, 3),
             Header::V6(header, _) => ipv6::address(header, 8),
         }
     }
@@ -79,7 +79,7 @@ impl IpPacket<'_> {
     #[inline]
     pub fn destination(&self) -> IpAddr {
         match self.header {
-            Header::V4([.., a, b, c, d]) => [*a, *b, *c, *d].into(),
+            Header::V4(header) => ipv4::address(header, 4),
             Header::V6(header, _) => ipv6::address(header, 24),
         }
     }

@@ -2,6 +2,7 @@
 //! `own_profile.rs`.
 
 use std::net::IpAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use wirebeat_endpoint::{Listener, Settings};
 use wirebeat_engine::steering::{Shard, is_of};
@@ -70,9 +71,17 @@ pub(super) fn open(
     port: &ResolvedPort,
     (engine, number, cores): (Engine, u8, u32),
 ) -> Result<Vec<Box<dyn Carrier + Send>>, RunError> {
-    let parts = parts(sessions, port, (number, Secret::new()?), cores)?;
+    let mut parts = parts(sessions, port, (number, Secret::new()?), cores)?;
+    // Runs that take the same ports one after the other find peers that are in TIME-WAIT: timestamps have to go on from run to run.
+    parts.settings.timestamp = Some(milliseconds_of_day());
     let open = |core| driver(engine).open_stack(port, parts.for_core(core, Secret::new()?));
     (0..cores).map(open).collect()
+}
+
+/// The time since 1970 in ms, of which 32 bits count; they come round every 49 days.
+fn milliseconds_of_day() -> u32 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u32)
 }
 
 /// For the first of `cores` of `port`, and the groups of `sessions`, which have the ends that are of that port; `number` is its number.
@@ -107,6 +116,7 @@ pub(super) fn parts(
             listeners,
             limits: limits(sessions, cores),
             seed: secret.0,
+            timestamp: None,
             core: Shard { core: 0, cores },
             client_ports: client_ports(sessions, cores)?,
         },

@@ -139,6 +139,13 @@ impl Stack {
         }
     }
 
+    /// Has the clock of timestamps (RFC 7323 §5.4) show `value` at `now`, in ms; without this it begins at a secret number. With the
+    /// time of day, a stack that takes the addresses and ports of one before it, which is gone, goes on where that one was: a peer in
+    /// TIME-WAIT takes its SYN for a new one (RFC 6191), and not for an old duplicate.
+    pub fn show_timestamp(&mut self, now: Nanos, value: u32) {
+        self.core.show_timestamp(now, value);
+    }
+
     /// What was counted.
     pub fn counters(&self) -> &Counters {
         &self.core.counters
@@ -341,19 +348,23 @@ impl Stack {
         app: &mut A,
     ) {
         for batch in packets.chunks(BATCH) {
-            let mut segments: [Option<(Segment<'_>, u32)>; BATCH] = [None; BATCH];
-            for (slot, (packet, checksum)) in segments.iter_mut().zip(batch) {
-                *slot = self
-                    .read(packet, *checksum)
-                    .map(|segment| (segment, self.core.hash(&segment.tuple)));
+            let mut segments: [Option<Segment<'_>>; BATCH] = [const { None }; BATCH];
+            let mut hashes = [0; BATCH];
+            for ((slot, hash), (packet, checksum)) in
+                segments.iter_mut().zip(&mut hashes).zip(batch)
+            {
+                *slot = self.read(packet, *checksum);
+                *hash = slot.as_ref().map_or(0, |segment| self.core.hash(&segment.tuple));
             }
             let mut nodes = [NONE; BATCH];
-            for (node, (_, hash)) in nodes.iter_mut().zip(segments.iter().flatten()) {
+            for (node, hash) in nodes.iter_mut().zip(&hashes).take(batch.len()) {
                 *node = self.index.touch(*hash).unwrap_or(NONE);
             }
-            nodes.into_iter().for_each(|node| self.touch(node));
-            for (segment, hash) in segments.iter().flatten() {
-                self.segment(now, segment, *hash, app);
+            nodes.iter().take(batch.len()).for_each(|node| self.touch(*node));
+            for (segment, hash) in segments.iter().zip(&hashes).take(batch.len()) {
+                if let Some(segment) = segment {
+                    self.segment(now, segment, *hash, app);
+                }
             }
         }
     }

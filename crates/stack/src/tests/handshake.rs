@@ -109,6 +109,33 @@ fn the_peer_opens_and_closes_first() {
 }
 
 #[test]
+fn a_peer_that_remembers_an_older_connection_gets_the_syn_again_behind_the_rst() {
+    let mut play = Play::new(plain());
+    play.open();
+    assert_eq!(play.sent(), [seg(SYN, 0, 0, 0)]);
+    // RFC 9293 figure 9: it answers with what it waits for.
+    play.peer(ACK, 700, 900, 0);
+    assert_eq!(play.sent(), [seg(RST, 900, 0, 0), seg(SYN, 0, 0, 0)]);
+    // Once; who does that again has to wait for the timeout.
+    play.peer(ACK, 700, 900, 0);
+    assert_eq!(play.sent(), [seg(RST, 900, 0, 0)]);
+    play.peer(SYN_ACK, 0, 1, 0);
+    assert_eq!(state(&play), Some(State::Established));
+    assert!(play.stack.counters().sessions_balance() && play.stack.counters().segments_balance());
+}
+
+#[test]
+fn timestamps_go_on_where_the_embedder_says() {
+    let mut play = Play::new(Profile { timestamps: true, ..plain() });
+    play.stack.show_timestamp(play.now, 5_000);
+    play.wait(7);
+    play.open();
+    assert_eq!(play.sent(), [seg(SYN, 0, 0, 0)]);
+    let timestamps = play.last[0].0.timestamps.unwrap();
+    assert_eq!((timestamps.value, timestamps.echo), (5_007, 0));
+}
+
+#[test]
 fn both_open_at_the_same_time() {
     let mut play = Play::new(plain());
     play.open();
@@ -161,7 +188,7 @@ fn a_syn_is_refused_only_by_a_right_rst() {
     play.peer(RST_ACK, 0, 9, 0);
     assert_eq!((state(&play), play.sent()), (Some(State::SynSent), vec![]));
     play.peer(ACK, 0, 9, 0);
-    assert_eq!(play.sent(), [seg(RST, 9, 0, 0)], "a half-open peer");
+    assert_eq!(play.sent(), [seg(RST, 9, 0, 0), seg(SYN, 0, 0, 0)], "a half-open peer");
     play.peer(RST_ACK, 0, 1, 0);
     assert_eq!(play.program.events, [Event::Closed(Reason::Refused)]);
     assert_eq!(play.stack.counters().sessions.refused, 1);
