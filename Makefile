@@ -80,9 +80,9 @@ bench-frames: ## Every frame seen: AF_XDP beside its bare loops, observations, c
 	@scripts/run.sh wirebeat-bench wirebeat-bench --only observations,af-xdp,kept --rounds 3 --output docs/benchmarks-frames.md $(ARGS)
 
 .PHONY: bench-sessions
-bench-sessions: ## Sessions: our TCP in memory, HTTP beside nginx and wrk, bulk data beside iperf3, exact starts
+bench-sessions: ## Sessions: our TCP in memory, HTTP beside nginx and wrk, bulk data beside iperf3, exact starts, CUBIC beside Linux's
 	@scripts/setup.sh build peers
-	@scripts/run.sh wirebeat-bench wirebeat-bench --only in-memory,http,bulk,starts --rounds 3 --time 1s --output docs/benchmarks-sessions.md $(ARGS)
+	@scripts/run.sh wirebeat-bench wirebeat-bench --only in-memory,wire,http,bulk,starts,fairness --rounds 3 --time 1s --output docs/benchmarks-sessions.md $(ARGS)
 
 .PHONY: audit
 audit: ## Check dependencies with cargo-deny: licences, sources and, over the network, advisories

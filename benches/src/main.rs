@@ -47,8 +47,8 @@ use crate::lab::{Failure, Lab};
 use crate::options::{Chapters, Options};
 use crate::rounds::Bench;
 use crate::sections::{
-    af_xdp, bulk, capture, cpu, flat, http, in_memory as memory, kept, model, noise, observations,
-    pressure, profiles, rates, replay, sends, starts,
+    af_xdp, bulk, capture, cpu, fairness, flat, http, in_memory as memory, kept, model, noise,
+    observations, pressure, profiles, rates, replay, sends, starts, wire,
 };
 
 fn main() -> ExitCode {
@@ -118,7 +118,7 @@ fn run(options: &Options) -> Result<(), Failure> {
 type Measure = fn(&mut Bench) -> sections::Chapter;
 
 /// The chapters in their order.
-const CHAPTERS: [(Chapters, Measure); 16] = [
+const CHAPTERS: [(Chapters, Measure); 18] = [
     (Chapters::Flat, flat::measure),
     (Chapters::Model, model::measure),
     (Chapters::Rates, rates::measure),
@@ -132,7 +132,9 @@ const CHAPTERS: [(Chapters, Measure); 16] = [
     (Chapters::Profiles, profiles::measure),
     (Chapters::Replay, replay::measure),
     (Chapters::InMemory, memory::measure),
+    (Chapters::Wire, wire::measure),
     (Chapters::Http, http::measure),
     (Chapters::Bulk, bulk::measure),
     (Chapters::Starts, starts::measure),
+    (Chapters::Fairness, fairness::measure),
 ];

@@ -84,12 +84,16 @@ pub enum Chapters {
     Replay,
     /// Our own TCP in memory; only when it is asked for.
     InMemory,
+    /// Segments of our own TCP over the cable beside bare loops; only when it is asked for.
+    Wire,
     /// HTTP beside nginx and wrk; only when it is asked for.
     Http,
     /// Bulk data beside iperf3; only when it is asked for.
     Bulk,
     /// When sessions start beside frames; only when it is asked for.
     Starts,
+    /// Our own CUBIC beside Linux's; only when it is asked for.
+    Fairness,
 }
 
 /// Whose tools a document lists.
@@ -118,7 +122,15 @@ impl Chapters {
 
     /// Whether its peers are those that open connections.
     fn is_of_sessions(self) -> bool {
-        matches!(self, Chapters::InMemory | Chapters::Http | Chapters::Bulk | Chapters::Starts)
+        matches!(
+            self,
+            Chapters::InMemory
+                | Chapters::Wire
+                | Chapters::Http
+                | Chapters::Bulk
+                | Chapters::Starts
+                | Chapters::Fairness
+        )
     }
 }
 

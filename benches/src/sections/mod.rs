@@ -5,6 +5,7 @@ pub mod af_xdp;
 pub mod bulk;
 pub mod capture;
 pub mod cpu;
+pub mod fairness;
 pub mod flat;
 pub mod http;
 pub mod in_memory;
@@ -18,6 +19,7 @@ pub mod rates;
 pub mod replay;
 pub mod sends;
 pub mod starts;
+pub mod wire;
 
 use crate::table::Table;
 use crate::verdict::Verdict;

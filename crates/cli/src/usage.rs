@@ -32,6 +32,36 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("client", "send"),
 ];
 
+/// Flags of other tools (iperf, iperf3, wrk, ab, curl), the command that they are written to, and what says the same there.
+const HABITS: &[(&str, &[&str], &str)] = &[
+    ("load", &["-c", "--connections"], "write --users 50 for 50 sessions at a time"),
+    ("load", &["-P", "--parallel"], "write --streams 4, with --program bulk or --iperf3"),
+    ("load", &["-t", "-d", "--duration", "-z"], "write --time 10s"),
+    ("load", &["-b", "--bandwidth", "--bitrate"], "write --rate 100Mbps"),
+    ("load", &["-R"], "write --reverse"),
+    ("load", &["--bidir"], "write --both-ways"),
+    ("load", &["-J"], "write --json FILE"),
+    ("load", &["-p", "--port"], "write the port behind the host, as in 10.0.2.9:5201"),
+    ("load", &["-n"], "write --count 1000 for 1000 sessions in all"),
+    ("load", &["-l", "--len", "--length"], "write --size 1kB"),
+    ("load", &["-u"], "write --udp with --iperf3, or --transport udp"),
+    ("load", &["-i"], "write --interval 1s"),
+    (
+        "load",
+        &["-w", "--window"],
+        "write --send-buffer or --receive-buffer in a scenario: 'tcp: { send-buffer: 1MB }'",
+    ),
+    ("serve", &["-p", "--port"], "write --listen 0.0.0.0:8080"),
+    ("serve", &["-s", "-D", "-1"], "leave it out: serve is a server already"),
+];
+
+/// What says the same as a flag of another tool, after the subcommand of `arguments`.
+fn habit(flag: &str, arguments: &[OsString]) -> Option<&'static str> {
+    let command = arguments.iter().skip(1).find_map(|word| word.to_str())?;
+    let is_meant = |of: &&(&str, &[&str], &str)| of.0 == command && of.1.contains(&flag);
+    HABITS.iter().find(is_meant).map(|(_, _, hint)| *hint)
+}
+
 /// The failure that `error` about the whole command line of `command` stands for.
 pub fn explain_line(
     error: &clap::Error,
@@ -42,7 +72,13 @@ pub fn explain_line(
         ErrorKind::InvalidSubcommand => unknown_command(error, arguments, command),
         ErrorKind::UnknownArgument => match negative(error, arguments) {
             Some(failure) => failure,
-            None => explain(error),
+            None => {
+                let flag = text(error, ContextKind::InvalidArg);
+                match habit(&flag, arguments) {
+                    Some(hint) => Failure::usage(format!("unknown flag '{flag}'")).hint(hint),
+                    None => explain(error),
+                }
+            }
         },
         _ => explain(error),
     }

@@ -264,6 +264,16 @@ impl Conversations {
         self.open_in_turn(now, group, Start { planned, number, user: None });
     }
 
+    /// So many starts of a group were due, and did not happen.
+    pub(crate) fn pass_over(&mut self, group: u16, many: u64) {
+        let client = self.groups.get(usize::from(group)).and_then(|of| of.client);
+        let side = client.and_then(|side| self.sides.get_mut(usize::from(side)));
+        if let Some(counts) = side.map(|side| &mut side.meter.counts) {
+            counts.due = counts.due.saturating_add(many);
+            counts.expired = counts.expired.saturating_add(many);
+        }
+    }
+
     /// Opens a session when there is room and it is its turn.
     fn open_in_turn(&mut self, now: Nanos, group: u16, start: Start) {
         if let Some(of) = self.groups.get_mut(usize::from(group)) {

@@ -150,6 +150,7 @@ impl Programs for Conversations {
     }
 
     fn peer_closed(&mut self, now: Nanos, key: SessionKey) {
+        let is_early = self.is_client(key) && !self.is_over(now, key);
         let Some(session) = self.session(key) else { return };
         session.peer_closed = true;
         session.active = now;
@@ -159,6 +160,8 @@ impl Programs for Conversations {
         match session.wait {
             Wait::Data(_) | Wait::Text(_) => self.give_up(now, key, Fate::ClosedEarly),
             Wait::Protocol => self.peer_closed_protocol(now, key),
+            // a client that sends until its group stops was to be heard to its end
+            Wait::Unlimited if is_early => self.give_up(now, key, Fate::ClosedEarly),
             Wait::PeerClose | Wait::Unlimited => self.go_on(now, key),
             // what is left to do needs nothing of the peer, or will see that it is gone
             Wait::Nothing
@@ -210,6 +213,7 @@ impl Programs for Conversations {
         }
         side.meter.note_end(now);
         side.meter.counts.acked_bytes += stats.acked;
+        side.meter.counts.sent_bytes += stats.in_flight;
         side.meter.counts.data_segments += stats.data_segments;
         side.meter.counts.retransmitted_segments += stats.retransmitted;
         if let Some(rtt) = stats.rtt {
@@ -281,6 +285,11 @@ impl Conversations {
         {
             self.gates.established(group, now);
         }
+    }
+
+    /// Whether the session is that of a client.
+    fn is_client(&mut self, key: SessionKey) -> bool {
+        self.both(key).is_some_and(|(_, side)| side.end == End::Client)
     }
 
     /// The group of the session `key`, to change it.

@@ -177,7 +177,7 @@ impl Conversations {
     }
 
     /// Whether the group of the session has come to its stop.
-    fn is_over(&self, now: Nanos, key: SessionKey) -> bool {
+    pub(crate) fn is_over(&self, now: Nanos, key: SessionKey) -> bool {
         self.group(key).is_some_and(|group| group.stop <= now)
     }
 

@@ -92,6 +92,8 @@ pub struct ConnectionStats {
     pub retransmitted: u64,
     /// Bytes of data that the peer acknowledged.
     pub acked: u64,
+    /// Bytes of data that were sent, and of which [`Programs::taken`] was not told.
+    pub in_flight: u64,
 }
 
 /// What programs are told by a stack, and asked. The calls come in the order of what happens to a connection: [`accepted`] or
@@ -169,6 +171,11 @@ pub trait Stack {
     /// How long a turn with something to do takes: a start that is nearer is waited for first.
     fn longest_turn(&self) -> Nanos {
         Nanos::ZERO
+    }
+
+    /// Whether the last turn left something undone.
+    fn is_behind(&self) -> bool {
+        false
     }
 
     /// Waits until a time that is near, and does nothing else. Returns the time after it.

@@ -186,6 +186,7 @@ impl Above<'_> {
         let stats = ConnectionStats {
             rtt: self.between.totals.rtt,
             acked: self.between.totals.acked,
+            in_flight: self.between.totals.in_flight,
             ..ConnectionStats::default()
         };
         self.programs.ended(self.now, key, reason_of(reason), stats);

@@ -387,6 +387,7 @@ impl TcpSocket {
             data_segments: info.data_segs_out.unwrap_or(0).into(),
             retransmitted: info.retransmits.saturating_sub(self.told_retransmits).into(),
             acked: self.acked(info).min(self.sent),
+            in_flight: 0,
         }
     }
 

@@ -385,6 +385,10 @@ impl Stack for HostStack {
         TURN
     }
 
+    fn is_behind(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
     fn spin(&mut self, until: Nanos) -> Nanos {
         loop {
             let now = clock();

@@ -73,6 +73,8 @@ pub struct Totals {
     pub rtt: Option<Nanos>,
     /// Bytes of data that the peer acknowledged.
     pub acked: u64,
+    /// Bytes of data that were sent and not acknowledged.
+    pub in_flight: u64,
     /// Bytes that were delivered in order.
     pub received: u64,
 }

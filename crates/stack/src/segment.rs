@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use wirebeat_wire::checksum::{Sum, fold};
+use wirebeat_wire::checksum::{self, Sum, fold};
 use wirebeat_wire::ip::{Protocol, Version};
 use wirebeat_wire::walk::{self, Policy};
 use wirebeat_wire::{ipv4, ipv6};
@@ -168,6 +168,12 @@ impl<'a> Segment<'a> {
         checksum: Checksum,
     ) -> Result<Segment<'a>, Refused> {
         let ip = walk::ip_packet(packet, version, Policy::Strict).ok_or(Refused::Malformed)?;
+        // Nobody leaves this one to a card (RFC 1122 §3.2.1.2).
+        if version == Version::V4
+            && packet.get(..ip.headers_len).is_some_and(|header| checksum::checksum(header) != 0)
+        {
+            return Err(Refused::Checksum);
+        }
         if ip.protocol != Protocol::TCP || ip.is_fragment() || ip.is_routed {
             return Err(Refused::Foreign);
         }

@@ -350,7 +350,11 @@ impl Tcb {
 
     /// What is told of it at its end.
     pub(crate) fn totals(&self) -> Totals {
+        // SYN and FIN have numbers of their own
+        let opening = matches!(self.state, State::SynSent | State::SynReceived);
+        let control = u32::from(opening || self.has(Marks::FIN_SENT));
         Totals {
+            in_flight: self.outstanding().saturating_sub(control).into(),
             rtt: (self.srtt > 0).then(|| Nanos::from_micros(self.smoothed_rtt().into())),
             acked: self.acked,
             received: self.received,

@@ -42,7 +42,10 @@ impl ControlError {
             ControlError::Cookie => {
                 fault!("the first bytes are no cookie of iperf3"; "is the peer iperf3? iperf 2 has another wire")
             }
-            ControlError::State(byte) => fault!("the byte {byte:#04x} is no state of iperf3"),
+            ControlError::State(byte) => fault!(
+                "the byte {byte:#04x} is not a state of iperf3";
+                "is the peer an iperf3? for one of iperf 2 write --iperf2"
+            ),
             ControlError::Unexpected { got, expected } => {
                 fault!("the peer sent {got} where {expected} belongs")
             }

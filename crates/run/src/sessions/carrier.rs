@@ -82,6 +82,10 @@ impl Stack for AnyCarrier {
         self.0.longest_turn()
     }
 
+    fn is_behind(&self) -> bool {
+        self.0.is_behind()
+    }
+
     fn spin(&mut self, until: Nanos) -> Nanos {
         self.0.spin(until)
     }

@@ -196,7 +196,8 @@ fn described(
     };
     let until = until.max(from);
     let starting = offered.map(|(rate, _)| {
-        let by_time = stop.min(ended).saturating_sub(start);
+        // starts that were late, or had to wait, took as long as they took
+        let by_time = stop.min(ended).max(at(summary.last_opened)).saturating_sub(start);
         // the last start has its gap as the others have
         let gap = Nanos::new((1e9 / rate.per_second()).round() as u64);
         let by_count = at(summary.last_opened).saturating_sub(start).saturating_add(gap);
