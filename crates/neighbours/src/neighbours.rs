@@ -252,7 +252,8 @@ impl Neighbours {
     /// Learns the next hop of a client, where nothing is known of it.
     #[cold]
     fn learn_from_packet(&mut self, now: Nanos, from: MacAddr, source: IpAddr) {
-        if self.fixed.is_some() || !self.can_be_other(source) || !is_station(from) {
+        let is_other = self.can_be_other(source) && !self.is_own(source, from);
+        if self.fixed.is_some() || !is_other || !is_station(from) {
             return;
         }
         let gateway = self.routes.gateway_to(source);
@@ -432,15 +433,20 @@ impl Neighbours {
         Ok(Found::Handled)
     }
 
-    /// The next hop of packets to `destination`: itself, or the gateway.
+    /// The next hop of packets to `destination`: itself, or the gateway. From one of our hosts to another it is the gateway, where there
+    /// is one, even if both are on the link: a device brings their packets back.
     #[inline]
     pub fn next_hop(&self, destination: IpAddr) -> IpAddr {
-        self.routes.gateway_to(destination).unwrap_or(destination)
+        let between_ours = || {
+            let gateway = self.routes.gateway(Version::of(destination))?;
+            self.hosts.contains(destination).then_some(gateway)
+        };
+        self.routes.gateway_to(destination).or_else(between_ours).unwrap_or(destination)
     }
 
-    /// Where frames with packets to `destination` go; that of groups follows from their address. `None`: it is not known. Then it
-    /// is asked for, up to three times a second apart, and [`Neighbours::next_change`] tells what comes of it. There is none for our own
-    /// addresses.
+    /// Where frames with packets to `destination` go; that of groups follows from their address, and that of our own hosts is known.
+    /// `None`: it is not known. Then it is asked for, up to three times a second apart, and [`Neighbours::next_change`] tells what comes
+    /// of it.
     #[inline]
     pub fn mac_for(&mut self, now: Nanos, destination: IpAddr) -> Option<MacAddr> {
         if self.fixed.is_some() {
@@ -454,6 +460,9 @@ impl Neighbours {
     }
 
     fn look_up(&mut self, now: Nanos, next_hop: IpAddr) -> Option<MacAddr> {
+        if self.hosts.contains(next_hop) {
+            return Some(self.link_of(next_hop).mac);
+        }
         if !self.can_ask_for(next_hop) {
             return MacAddr::of_group(next_hop);
         }
@@ -471,6 +480,9 @@ impl Neighbours {
             return State::Known(mac);
         }
         let next_hop = self.next_hop(destination);
+        if self.hosts.contains(next_hop) {
+            return State::Known(self.link_of(next_hop).mac);
+        }
         match self.table.state(next_hop) {
             State::Unknown if !self.can_ask_for(next_hop) => State::Failed,
             state => state,

@@ -79,3 +79,21 @@ fn each_address_is_probed_from_its_own_station() {
     }
     assert_eq!(from, [0, 1, 2, OURS.0[5], 0, 1, 2]);
 }
+
+#[test]
+fn packets_between_our_own_hosts_leave_to_the_other_one_or_to_the_gateway() {
+    let mut neighbours = at_stations();
+    assert_eq!(neighbours.mac_for(T0, ip("10.0.0.2")), Some(SECOND));
+    assert_eq!(neighbours.state(ip("10.0.0.9")), State::Known(OURS));
+    assert_eq!(sent(&mut neighbours, T0).len(), 0, "nobody is asked");
+    let gateway = AddressPair { v4: Some([10, 0, 0, 254].into()), v6: None };
+    let on_link = vec![(ip("10.0.0.0"), 24)];
+    let with_gateway = Settings { gateway, on_link, hosts: stations(), ..settings() };
+    let mut neighbours = Neighbours::new(with_gateway).unwrap();
+    assert_eq!(neighbours.next_hop(ip("10.0.0.2")), ip("10.0.0.254"));
+    assert_eq!(neighbours.next_hop(ip("10.0.0.20")), ip("10.0.0.20"));
+    assert_eq!(neighbours.mac_for(T0, ip("10.0.0.2")), None);
+    assert_eq!(sent(&mut neighbours, T0).len(), 1, "the gateway is asked for");
+    // no gateway of this version
+    assert_eq!(neighbours.mac_for(T0, ip("fd00::2")), Some(SECOND));
+}

@@ -1,10 +1,10 @@
-//! The hosts of our own TCP on a link: an Ethernet address for each.
+//! The hosts of our own TCP on a link: an Ethernet address for each, and both ends of sessions at one port.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Command;
 
-use wirebeat_report::model::SessionEnd;
+use wirebeat_report::model::{Report, SessionEnd};
 use wirebeat_run::{Options, Silent, Stop, prepare};
 use wirebeat_testbed::{Capability, Options as Cable, Testbed, require};
 use wirebeat_traffic::scenario::Scenario;
@@ -12,7 +12,7 @@ use wirebeat_traffic::scenario::Scenario;
 use crate::own_sessions::{free, joining_cable, own_port};
 use crate::servers::Server;
 use crate::sessions::{balances, run, side};
-use crate::world::scratch_folder;
+use crate::world::{cable, scratch_folder};
 
 /// What a command says in the namespace of the end `b`, which has to like it.
 fn at_b(bed: &Testbed, command: &str) -> String {
@@ -138,4 +138,90 @@ fn pools_that_say_different_of_an_address_are_refused() {
     assert_eq!(tried("02:00:00:00:00:01"), Ok(()));
     let error = tried("02:00:00:00:00:02").unwrap_err();
     assert!(error.contains("10.0.1.1 is in two pools"), "{error}");
+}
+
+/// Both ends of 300 sessions at one port, with `hosts` for it and these keys of the pools of clients and servers.
+fn hairpins(bed: &Testbed, engine: &str, (hosts, clients, servers): (&str, &str, &str)) -> Report {
+    let report = run(
+        bed,
+        &format!(
+            "ports: {{ a: {{ namespace: a, interface: {}, engine: {engine}, hosts: {{ {hosts} }} }} }}\nsessions:\n  \
+             web: {{ from: a, to: a, stack: own, clients: {{ {clients} }}, servers: {{ {servers}, ports: 80 }}, \
+             program: {{ http: {{ size: 20kB, requests: 3 }} }}, rate: 300/s, count: 300 }}\n",
+            bed.a.link.name
+        ),
+        &Stop::new(),
+    );
+    balances(&report);
+    let (client, server) =
+        (side(&report, "web", SessionEnd::Client), side(&report, "web", SessionEnd::Server));
+    assert_eq!((client.ends.in_order, server.ends.in_order), (300, 300), "{report:#?}");
+    assert_eq!((client.messages.responses, client.bytes.verified), (900, 900 * 20_000));
+    assert_eq!(client.bytes.delivered, server.bytes.sent);
+    let stack = &report.stacks[0];
+    assert_eq!((report.stacks.len(), stack.link.unresolved), (1, 0), "{stack:#?}");
+    assert_eq!(stack.arrivals.bad_checksum, 0, "{stack:#?}");
+    leaves_no_trace(bed);
+    report
+}
+
+/// A router of the system with one interface: between the network of the cable and another one on the same link.
+fn through_a_router(bed: &Testbed, engine: &str, mac: &str) {
+    let link = &bed.b.link.name;
+    at_b(bed, "sysctl -w net.ipv4.ip_forward=1");
+    for of in ["all", link] {
+        at_b(bed, &format!("sysctl -w net.ipv4.conf.{of}.send_redirects=0"));
+    }
+    at_b(bed, &format!("ip address add 198.51.100.254/24 dev {link}"));
+    let forwarded = || {
+        let snmp = bed.b.namespace.run(|| fs::read_to_string("/proc/thread-self/net/snmp"));
+        let snmp = snmp.unwrap().unwrap();
+        let line = snmp.lines().filter(|line| line.starts_with("Ip:")).nth(1).unwrap().to_owned();
+        line.split(' ').nth(6).unwrap().parse::<u64>().unwrap()
+    };
+    let before = forwarded();
+    let report = hairpins(
+        bed,
+        engine,
+        (
+            &format!("gateways: [ {} ]", bed.b.ipv4),
+            &format!("addresses: {}", free(bed, 100, 20)),
+            &format!("addresses: 198.51.100.9-198.51.100.12{mac}"),
+        ),
+    );
+    // each packet went through the router; one that came in a large packet of segments was counted once
+    let sent = report.stacks[0].segments.all;
+    assert!(forwarded() - before > sent / 50, "{} {sent}", forwarded() - before);
+}
+
+#[test]
+fn both_ends_at_one_port_speak_through_a_router() {
+    require!(Capability::NetworkNamespaces);
+    through_a_router(&cable(), "packet", "");
+}
+
+#[test]
+fn both_ends_at_one_port_speak_through_a_router_over_the_kernel_engine() {
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    through_a_router(&joining_cable(), "kernel", ", mac: { increment: \"02:57:00:00:02:00\" }");
+}
+
+#[test]
+fn both_ends_at_one_port_speak_through_a_bridge_that_sends_frames_back() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let link = &bed.b.link.name;
+    at_b(&bed, "ip link add name back type bridge");
+    at_b(&bed, &format!("ip link set dev {link} master back"));
+    at_b(&bed, &format!("ip link set dev {link} type bridge_slave hairpin on"));
+    at_b(&bed, "ip link set dev back up");
+    hairpins(
+        &bed,
+        "packet",
+        (
+            "",
+            "addresses: 198.51.100.100-198.51.100.119, mac: { increment: \"02:57:00:00:01:00\" }",
+            "addresses: 198.51.100.9, mac: \"02:57:00:00:02:00\"",
+        ),
+    );
 }
