@@ -140,12 +140,12 @@ fn pools_that_say_different_of_an_address_are_refused() {
     assert!(error.contains("10.0.1.1 is in two pools"), "{error}");
 }
 
-/// Both ends of 300 sessions at one port, with `hosts` for it and these keys of the pools of clients and servers.
-fn hairpins(bed: &Testbed, engine: &str, (hosts, clients, servers): (&str, &str, &str)) -> Report {
+/// Both ends of 300 sessions at one port, with these keys of the port and of the pools of clients and servers.
+fn hairpins(bed: &Testbed, engine: &str, (port, clients, servers): (&str, &str, &str)) -> Report {
     let report = run(
         bed,
         &format!(
-            "ports: {{ a: {{ namespace: a, interface: {}, engine: {engine}, hosts: {{ {hosts} }} }} }}\nsessions:\n  \
+            "ports: {{ a: {{ namespace: a, interface: {}, engine: {engine}{port} }} }}\nsessions:\n  \
              web: {{ from: a, to: a, stack: own, clients: {{ {clients} }}, servers: {{ {servers}, ports: 80 }}, \
              program: {{ http: {{ size: 20kB, requests: 3 }} }}, rate: 300/s, count: 300 }}\n",
             bed.a.link.name
@@ -166,7 +166,7 @@ fn hairpins(bed: &Testbed, engine: &str, (hosts, clients, servers): (&str, &str,
 }
 
 /// A router of the system with one interface: between the network of the cable and another one on the same link.
-fn through_a_router(bed: &Testbed, engine: &str, mac: &str) {
+fn through_a_router(bed: &Testbed, engine: &str, (cores, mac): (&str, &str)) {
     let link = &bed.b.link.name;
     at_b(bed, "sysctl -w net.ipv4.ip_forward=1");
     for of in ["all", link] {
@@ -184,7 +184,7 @@ fn through_a_router(bed: &Testbed, engine: &str, mac: &str) {
         bed,
         engine,
         (
-            &format!("gateways: [ {} ]", bed.b.ipv4),
+            &format!(", hosts: {{ gateways: [ {} ] }}{cores}", bed.b.ipv4),
             &format!("addresses: {}", free(bed, 100, 20)),
             &format!("addresses: 198.51.100.9-198.51.100.12{mac}"),
         ),
@@ -197,13 +197,21 @@ fn through_a_router(bed: &Testbed, engine: &str, mac: &str) {
 #[test]
 fn both_ends_at_one_port_speak_through_a_router() {
     require!(Capability::NetworkNamespaces);
-    through_a_router(&cable(), "packet", "");
+    through_a_router(&cable(), "packet", ("", ""));
 }
 
 #[test]
 fn both_ends_at_one_port_speak_through_a_router_over_the_kernel_engine() {
     require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
-    through_a_router(&joining_cable(), "kernel", ", mac: { increment: \"02:57:00:00:02:00\" }");
+    let mac = ", mac: { increment: \"02:57:00:00:02:00\" }";
+    through_a_router(&joining_cable(), "kernel", ("", mac));
+}
+
+#[test]
+fn both_ends_on_two_cores_of_one_port_speak_through_a_router() {
+    require!(Capability::NetworkNamespaces);
+    let mac = ", mac: { decrement: \"02:57:00:00:02:ff\" }";
+    through_a_router(&cable(), "packet", (", cores: [0, 1]", mac));
 }
 
 #[test]
