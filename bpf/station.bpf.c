@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Hands the frames that are for one Ethernet address to the AF_XDP socket of the queue that they came by, for a host that a program
- * plays on the link. All others pass to the stack: those for the host itself, and those for groups, which both have to see. A frame
+ * Hands the frames for Ethernet addresses that have certain bits to the AF_XDP socket of the queue that they came by, for hosts that a
+ * program plays on the link. All others pass to the stack: those for the host itself, and those for groups, which both have to see. A frame
  * whose queue has no socket passes, too.
  */
 #include "common.h"
 
-/* Set before loading: the address, as frames have it. */
+/* Set before loading, as frames have addresses: which bits count, and what they are. */
 const volatile __u8 station[8];
+const volatile __u8 mask[8];
 
 /* The socket of each queue. */
 struct {
@@ -27,7 +28,7 @@ int wb_station(struct xdp_md *ctx)
 	if ((void *)(to + 14) > data_end)
 		return XDP_PASS;
 	for (i = 0; i < 6; i++)
-		if (to[i] != station[i])
+		if ((to[i] & mask[i]) != station[i])
 			return XDP_PASS;
 	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
 }

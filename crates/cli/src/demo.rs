@@ -14,7 +14,7 @@ use wirebeat_traffic::scenario::header::Header;
 use wirebeat_traffic::scenario::header::ipv4::Ipv4;
 use wirebeat_traffic::scenario::header::udp::Udp;
 use wirebeat_traffic::scenario::session::{
-    AddressPool, AddressRange, Pool, PortPool, ProgramSpec, StackChoice,
+    AddressPool, AddressRange, PoolSpec, PortPool, ProgramSpec, StackChoice,
 };
 use wirebeat_traffic::scenario::{
     EngineChoice, FlowRate, FlowSpec, PortSpec, RunSpec, Scenario, SessionSpec, Size,
@@ -168,11 +168,11 @@ fn sessions(args: &Args, stack: StackChoice, ends: [(String, Ipv4Addr); 2]) -> S
         from: Some(SENDER.to_owned()),
         to: Some(RECEIVER.to_owned()),
         stack,
-        clients: Pool { addresses: AddressPool([clients].into()), ..Pool::default() },
-        servers: Pool {
+        clients: PoolSpec { addresses: AddressPool([clients].into()), ..PoolSpec::default() },
+        servers: PoolSpec {
             addresses: server.into(),
             ports: Some(PortPool::from(80)),
-            ..Pool::default()
+            ..PoolSpec::default()
         },
         rate: args.rate.unwrap_or(Rate::Frames(SESSION_RATE)).into(),
         ..SessionSpec::new(ProgramSpec::Http(Box::default()))

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use clap::Args as ClapArgs;
 use wirebeat_run::iperf::Wire;
 use wirebeat_traffic::scenario::session::{
-    AddressPool, Expectation, Pool, PortPool, StackChoice, Transport,
+    AddressPool, Expectation, PoolSpec, PortPool, StackChoice, Transport,
 };
 use wirebeat_traffic::scenario::{RunSpec, Scenario, SessionSpec};
 use wirebeat_units::{Nanos, fault};
@@ -153,7 +153,7 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
 }
 
 /// Groups of addresses that have the same ports, of one version of IP each: what a pool can say.
-fn pools(listen: &[Listen]) -> Vec<Pool> {
+fn pools(listen: &[Listen]) -> Vec<PoolSpec> {
     let mut by_address: Vec<Listen> = Vec::new();
     for Listen { address, ports } in listen {
         match by_address.iter_mut().find(|known| known.address == *address) {
@@ -175,7 +175,8 @@ fn pools(listen: &[Listen]) -> Vec<Pool> {
             None => pools.push((address.into(), ports)),
         }
     }
-    let pool = |(addresses, ports)| Pool { addresses, ports: Some(ports), ..Pool::default() };
+    let pool =
+        |(addresses, ports)| PoolSpec { addresses, ports: Some(ports), ..PoolSpec::default() };
     pools.into_iter().map(pool).collect()
 }
 

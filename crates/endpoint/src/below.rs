@@ -132,16 +132,32 @@ pub(crate) struct Outbox<'a, P> {
     pub(crate) len: usize,
 }
 
-/// Where an IP packet goes, and the EtherType of its version.
-fn destination(packet: &[u8]) -> Option<(IpAddr, EtherType)> {
-    match Version::of_packet(packet)? {
-        Version::V4 => {
-            let bytes: [u8; 4] = *packet.get(16..20)?.first_chunk()?;
-            Some((Ipv4Addr::from(bytes).into(), EtherType::IPV4))
-        }
-        Version::V6 => {
-            let bytes: [u8; 16] = *packet.get(24..40)?.first_chunk()?;
-            Some((Ipv6Addr::from(bytes).into(), EtherType::IPV6))
+/// Between whom an IP packet goes, and the EtherType of its version.
+struct Addressed {
+    from: IpAddr,
+    to: IpAddr,
+    ether_type: EtherType,
+}
+
+impl Addressed {
+    fn of(packet: &[u8]) -> Option<Addressed> {
+        match Version::of_packet(packet)? {
+            Version::V4 => {
+                let address = |at| -> Option<IpAddr> {
+                    let bytes: [u8; 4] = *packet.get(at..)?.first_chunk()?;
+                    Some(Ipv4Addr::from(bytes).into())
+                };
+                let (from, to) = (address(12)?, address(16)?);
+                Some(Addressed { from, to, ether_type: EtherType::IPV4 })
+            }
+            Version::V6 => {
+                let address = |at| -> Option<IpAddr> {
+                    let bytes: [u8; 16] = *packet.get(at..)?.first_chunk()?;
+                    Some(Ipv6Addr::from(bytes).into())
+                };
+                let (from, to) = (address(8)?, address(24)?);
+                Some(Addressed { from, to, ether_type: EtherType::IPV6 })
+            }
         }
     }
 }
@@ -177,13 +193,13 @@ impl<P: TxPort> Outbox<'_, P> {
         let header = self.neighbours.link().header_len();
         let at = self.below.metas.len();
         let slot = self.below.port.slot(at);
-        let to = slot.get(header..).and_then(destination);
-        let mac = to.and_then(|(to, _)| self.neighbours.mac_for(self.now, to));
-        let (Some((_, ether_type)), Some(mac)) = (to, mac) else {
+        let addressed = slot.get(header..).and_then(Addressed::of);
+        let mac = addressed.as_ref().and_then(|of| self.neighbours.mac_for(self.now, of.to));
+        let (Some(Addressed { from, ether_type, .. }), Some(mac)) = (addressed, mac) else {
             self.below.unresolved += 1;
             return;
         };
-        if self.neighbours.link().write_header(mac, ether_type, slot).is_some() {
+        if self.neighbours.link_of(from).write_header(mac, ether_type, slot).is_some() {
             let segments = if segment_len == 0 {
                 Segments::default()
             } else {

@@ -148,7 +148,8 @@ impl AddressCheck {
         if !is_probe && !announce {
             return None;
         }
-        let len = write(&link, *self.addresses.get(self.at)?, is_probe, into);
+        let address = *self.addresses.get(self.at)?;
+        let len = write(&self.hosts.link_of(&link, address), address, is_probe, into);
         self.at += 1;
         self.due = now.saturating_add(spacing);
         if self.at == self.addresses.len() {
@@ -210,7 +211,7 @@ impl AddressCheck {
             }
             _ => return None,
         };
-        let is_other = is_station(mac) && mac != link.mac;
+        let is_other = is_station(mac) && mac != self.hosts.link_of(link, address).mac;
         (is_other && self.hosts.contains(address)).then_some(Conflict { address, mac })
     }
 }

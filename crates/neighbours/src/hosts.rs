@@ -4,6 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wirebeat_units::{Fault, fault, into_fault};
 use wirebeat_wire::ip::Version;
+use wirebeat_wire::mac::MacAddr;
+
+use crate::Link;
+use crate::stations::{StationRange, Stations, StationsError};
 
 /// A range that no host may have addresses of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +81,8 @@ pub struct Hosts {
     /// From the first address to the last one, sorted, and neither overlapping nor adjacent.
     v4: Box<[(u32, u32)]>,
     v6: Box<[(u128, u128)]>,
+    /// Those that do not have the Ethernet address of the link.
+    stations: Stations,
 }
 
 #[inline]
@@ -138,7 +144,44 @@ impl Hosts {
             if is_v4 { &mut v4 } else { &mut v6 }.push(bits);
         }
         let v4 = merge(v4).into_iter().map(|(first, last)| (first as u32, last as u32)).collect();
-        Ok(Hosts { v4, v6: merge(v6).into() })
+        Ok(Hosts { v4, v6: merge(v6).into(), stations: Stations::default() })
+    }
+
+    /// The same hosts, of which these have Ethernet addresses of their own.
+    ///
+    /// # Errors
+    /// A range that is none, hosts in two ranges that do not say the same, or an Ethernet address that is not of one station.
+    pub fn with_stations(
+        self,
+        ranges: impl IntoIterator<Item = StationRange>,
+    ) -> Result<Hosts, StationsError> {
+        Ok(Hosts { stations: Stations::new(ranges)?, ..self })
+    }
+
+    /// The link as the host at `address` is on it: with its Ethernet address.
+    #[inline]
+    pub fn link_of(&self, link: &Link, address: IpAddr) -> Link {
+        Link { mac: self.mac_of(address).unwrap_or(link.mac), ..*link }
+    }
+
+    /// The Ethernet address of the host at `address`, where that is not the one of the link.
+    #[inline]
+    pub(crate) fn mac_of(&self, address: IpAddr) -> Option<MacAddr> {
+        self.stations.mac_of(address)
+    }
+
+    /// Whether all hosts have the Ethernet address of the link.
+    #[inline]
+    pub fn share_one_station(&self) -> bool {
+        self.stations.is_empty()
+    }
+
+    /// Bits that the Ethernet addresses of all hosts have in common: their value, and a mask over them. `mac` is that of the link,
+    /// which all have that have none of their own.
+    pub fn common_bits(&self, mac: MacAddr) -> (u64, u64) {
+        let count = [Version::V4, Version::V6].map(|version| self.count(version));
+        let all = count.iter().fold(0, |sum: u128, count| sum.saturating_add(*count));
+        self.stations.common_bits((self.stations.count() < all).then_some(mac))
     }
 
     /// Whether `address` is one of ours.

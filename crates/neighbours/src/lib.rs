@@ -47,7 +47,7 @@
 //! # Where to read
 //!
 //! `neighbours` takes frames apart and gives them; `table` knows the next hops. `arp`, `ndp` and `echo` are the headers, `link` is
-//! Ethernet, [`Hosts`] and [`Settings`] what is given; `check` is the search for duplicates.
+//! Ethernet, [`Hosts`] with `stations` and [`Settings`] what is given; `check` is the search for duplicates.
 
 mod arp;
 mod check;
@@ -59,6 +59,7 @@ mod link;
 mod ndp;
 mod neighbours;
 mod settings;
+mod stations;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -69,6 +70,7 @@ pub use hosts::{Hosts, HostsError};
 pub use link::Link;
 pub use neighbours::{Neighbours, Received};
 pub use settings::{AddressPair, NEXT_HOPS_MAX, PREFIXES_MAX, Role, Settings, SettingsError};
+pub use stations::{StationRange, StationsError};
 pub use table::{Change, State};
 
 /// The longest frame that is written here, in bytes without FCS: 1,500 bytes behind an Ethernet header with a VLAN tag.

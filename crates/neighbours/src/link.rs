@@ -14,7 +14,7 @@ pub(crate) const VLAN_MAX: u16 = 4094;
 /// Who we are on the link: our link-layer address and the VLAN that our frames are in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Our address, of all our hosts.
+    /// Our address, of all our hosts that have none of their own ([`Hosts::with_stations`](crate::Hosts::with_stations)).
     pub mac: MacAddr,
     /// The number of the VLAN, 1 to 4094: every frame has exactly this 802.1Q tag. `None`: frames have no tag; those that arrive
     /// with a tag of VLAN 0, which has a priority alone, are of no VLAN too.
@@ -90,7 +90,7 @@ impl Link {
         if number != self.vlan.unwrap_or(0) {
             return Err(Ignored::Vlan);
         }
-        if head.from.is_multicast() || head.from == self.mac {
+        if head.from.is_multicast() {
             return Err(Ignored::Source);
         }
         Ok(head)
@@ -164,7 +164,6 @@ mod tests {
                 (head.to, head.from, head.ether_type, head.at),
                 (OTHER, OURS, EtherType::ARP, link.header_len())
             );
-            assert_eq!(link.read(&frame).unwrap_err(), Ignored::Source, "our own frame comes back");
             for other in [None, Some(5), Some(6)].into_iter().filter(|other| *other != vlan) {
                 assert_eq!(Link { vlan: other, ..peer }.read(&frame).unwrap_err(), Ignored::Vlan);
             }

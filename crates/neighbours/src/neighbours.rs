@@ -141,10 +141,21 @@ impl Neighbours {
         })
     }
 
-    /// Our end of the link, which writes Ethernet headers.
+    /// Our end of the link, which writes Ethernet headers of hosts that have no Ethernet address of their own.
     #[inline]
     pub fn link(&self) -> &Link {
         &self.link
+    }
+
+    /// The end of the link of our host at `address`, which writes the Ethernet headers of its packets.
+    #[inline]
+    pub fn link_of(&self, address: IpAddr) -> Link {
+        self.hosts.link_of(&self.link, address)
+    }
+
+    /// Whether `mac` is that of our host at `address`, or of our hosts that have none of their own.
+    fn is_own(&self, address: IpAddr, mac: MacAddr) -> bool {
+        mac == self.link.mac || self.hosts.mac_of(address) == Some(mac)
     }
 
     /// Our addresses.
@@ -203,13 +214,17 @@ impl Neighbours {
         version: Version,
         carried: &[u8],
     ) -> Result<Found, Ignored> {
-        let is_ours = head.to == self.link.mac;
         // Over IPv4 nothing for a group is for us.
-        if !is_ours && (version == Version::V4 || !head.to.is_multicast()) {
+        let may_be_for_us = version == Version::V6 && head.to.is_multicast();
+        if self.hosts.share_one_station() && head.to != self.link.mac && !may_be_for_us {
             return Err(Ignored::Destination);
         }
         let packet = walk::ip_packet(carried, version, Policy::Strict).ok_or(Ignored::Malformed)?;
         let (source, destination) = (packet.source(), packet.destination());
+        let is_ours = head.to == self.link_of(destination).mac;
+        if !is_ours && !may_be_for_us {
+            return Err(Ignored::Destination);
+        }
         if let (Protocol::ICMPV6, IpAddr::V6(source), IpAddr::V6(destination), Some(kind)) =
             (packet.protocol, source, destination, packet.content.first())
             && matches!(*kind, ndp::SOLICITATION | ndp::ADVERTISEMENT)
@@ -237,7 +252,8 @@ impl Neighbours {
     /// Learns the next hop of a client, where nothing is known of it.
     #[cold]
     fn learn_from_packet(&mut self, now: Nanos, from: MacAddr, source: IpAddr) {
-        if self.fixed.is_some() || !self.can_be_other(source) || !is_station(from) {
+        let is_other = self.can_be_other(source) && !self.is_own(source, from);
+        if self.fixed.is_some() || !is_other || !is_station(from) {
             return;
         }
         let gateway = self.routes.gateway_to(source);
@@ -268,11 +284,15 @@ impl Neighbours {
     }
 
     fn arp(&mut self, now: Nanos, head: &Head, carried: &[u8]) -> Result<Found, Ignored> {
-        if head.to != self.link.mac && !head.to.is_multicast() {
+        let arp = Arp::read(carried);
+        let ours = arp.map_or(self.link.mac, |arp| self.link_of(arp.target.into()).mac);
+        if head.to != ours && !head.to.is_multicast() {
             return Err(Ignored::Destination);
         }
-        let arp = Arp::read(carried)?;
-        if !is_station(arp.sender_mac) || arp.sender_mac == self.link.mac {
+        let arp = arp?;
+        // A probe is by the host that wants the address.
+        let speaker = if arp.sender.is_unspecified() { arp.target } else { arp.sender };
+        if !is_station(arp.sender_mac) || self.is_own(speaker.into(), arp.sender_mac) {
             return Err(Ignored::Source);
         }
         let (sender, mac) = (IpAddr::V4(arp.sender), arp.sender_mac);
@@ -320,7 +340,8 @@ impl Neighbours {
             content: packet.content,
         })?;
         let mac = message.mac.unwrap_or(head.from);
-        if mac == self.link.mac || !is_station(mac) {
+        let speaker = if source.is_unspecified() { message.target } else { source };
+        if self.is_own(speaker.into(), mac) || !is_station(mac) {
             return Err(Ignored::Source);
         }
         if self.hosts.contains_v6(source) {
@@ -394,8 +415,9 @@ impl Neighbours {
             content: packet.content,
         };
         let mut echo = Echo { len: 0, frame: [0; FRAME_MAX] };
-        echo.len =
-            request.reply(&self.link, head.from, &mut echo.frame)?.ok_or(Ignored::TooLong)?;
+        echo.len = request
+            .reply(&self.link_of(request.destination), head.from, &mut echo.frame)?
+            .ok_or(Ignored::TooLong)?;
         self.echoes.push_back(echo);
         Ok(Found::Handled)
     }
@@ -411,15 +433,20 @@ impl Neighbours {
         Ok(Found::Handled)
     }
 
-    /// The next hop of packets to `destination`: itself, or the gateway.
+    /// The next hop of packets to `destination`: itself, or the gateway. From one of our hosts to another it is the gateway, where there
+    /// is one, even if both are on the link: a device brings their packets back.
     #[inline]
     pub fn next_hop(&self, destination: IpAddr) -> IpAddr {
-        self.routes.gateway_to(destination).unwrap_or(destination)
+        let between_ours = || {
+            let gateway = self.routes.gateway(Version::of(destination))?;
+            self.hosts.contains(destination).then_some(gateway)
+        };
+        self.routes.gateway_to(destination).or_else(between_ours).unwrap_or(destination)
     }
 
-    /// Where frames with packets to `destination` go; that of groups follows from their address. `None`: it is not known. Then it
-    /// is asked for, up to three times a second apart, and [`Neighbours::next_change`] tells what comes of it. There is none for our own
-    /// addresses.
+    /// Where frames with packets to `destination` go; that of groups follows from their address, and that of our own hosts is known.
+    /// `None`: it is not known. Then it is asked for, up to three times a second apart, and [`Neighbours::next_change`] tells what comes
+    /// of it.
     #[inline]
     pub fn mac_for(&mut self, now: Nanos, destination: IpAddr) -> Option<MacAddr> {
         if self.fixed.is_some() {
@@ -433,6 +460,9 @@ impl Neighbours {
     }
 
     fn look_up(&mut self, now: Nanos, next_hop: IpAddr) -> Option<MacAddr> {
+        if self.hosts.contains(next_hop) {
+            return Some(self.link_of(next_hop).mac);
+        }
         if !self.can_ask_for(next_hop) {
             return MacAddr::of_group(next_hop);
         }
@@ -450,6 +480,9 @@ impl Neighbours {
             return State::Known(mac);
         }
         let next_hop = self.next_hop(destination);
+        if self.hosts.contains(next_hop) {
+            return State::Known(self.link_of(next_hop).mac);
+        }
         match self.table.state(next_hop) {
             State::Unknown if !self.can_ask_for(next_hop) => State::Failed,
             state => state,
@@ -496,18 +529,20 @@ impl Neighbours {
     fn write_answer(&mut self, answer: Answer, into: &mut [u8]) -> (Option<usize>, &mut u64) {
         match answer {
             Answer::Arp { to, asker, target } => {
+                let link = self.link_of(target.into());
                 let arp = Arp {
                     is_reply: true,
-                    sender_mac: self.link.mac,
+                    sender_mac: link.mac,
                     sender: target,
                     target_mac: to,
                     target: asker,
                 };
-                (arp.write(&self.link, to, into), &mut self.counters.arp_replies)
+                (arp.write(&link, to, into), &mut self.counters.arp_replies)
             }
             Answer::Advertisement { to, asker, target } => {
-                let message = Message::advertisement(&self.link, target, asker);
-                (message.write(&self.link, to, into), &mut self.counters.advertisements)
+                let link = self.link_of(target.into());
+                let message = Message::advertisement(&link, target, asker);
+                (message.write(&link, to, into), &mut self.counters.advertisements)
             }
         }
     }
@@ -516,19 +551,21 @@ impl Neighbours {
         let Question { target, known } = question;
         match (target, self.solicit_from) {
             (IpAddr::V4(target), AddressPair { v4: Some(sender), .. }) => {
+                let link = self.link_of(sender.into());
                 let arp = Arp {
                     is_reply: false,
-                    sender_mac: self.link.mac,
+                    sender_mac: link.mac,
                     sender,
                     target_mac: MacAddr([0; 6]),
                     target,
                 };
                 let to = known.unwrap_or(MacAddr::BROADCAST);
-                (arp.write(&self.link, to, into), &mut self.counters.arp_requests)
+                (arp.write(&link, to, into), &mut self.counters.arp_requests)
             }
             (IpAddr::V6(target), AddressPair { v6: Some(source), .. }) => {
-                let (message, to) = Message::question(&self.link, source, target, known);
-                (message.write(&self.link, to, into), &mut self.counters.solicitations)
+                let link = self.link_of(source.into());
+                let (message, to) = Message::question(&link, source, target, known);
+                (message.write(&link, to, into), &mut self.counters.solicitations)
             }
             // Nobody is asked for without an address to ask from.
             _ => (None, &mut self.counters.buffer_too_short),

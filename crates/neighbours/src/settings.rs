@@ -253,6 +253,12 @@ impl Routes {
         Routes { gateway: settings.gateway, v4, v6 }
     }
 
+    /// The gateway for this version of IP.
+    #[inline]
+    pub fn gateway(&self, version: Version) -> Option<IpAddr> {
+        self.gateway.of(version)
+    }
+
     /// The gateway, where a destination is not on the link.
     #[inline]
     pub fn gateway_to(&self, destination: IpAddr) -> Option<IpAddr> {

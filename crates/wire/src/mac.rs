@@ -1,11 +1,15 @@
 //! MAC addresses (IEEE 802's EUI-48).
 
+mod sequence;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wirebeat_units::{Fault, fault, into_fault};
+
+pub use sequence::MacSequence;
 
 /// A MAC address, in the order of the wire.
 ///
@@ -42,6 +46,23 @@ impl MacAddr {
     /// Whether it means a group of stations; the broadcast address does.
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 == 1
+    }
+
+    /// Whether it is the address of one station: not of a group, and not all zeros.
+    pub const fn is_station(self) -> bool {
+        !self.is_multicast() && self.to_bits() != 0
+    }
+
+    /// The address as a number of 48 bits, the first byte the highest.
+    pub const fn to_bits(self) -> u64 {
+        let [a, b, c, d, e, f] = self.0;
+        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+    }
+
+    /// The address of a number, of which the low 48 bits count.
+    pub const fn from_bits(bits: u64) -> MacAddr {
+        let [_, _, a, b, c, d, e, f] = bits.to_be_bytes();
+        MacAddr([a, b, c, d, e, f])
     }
 
     /// What frames to a group, or to every host of the link, are addressed to: it follows from the IP

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use wirebeat_traffic::scenario::session::{Limit, Pool, Transport};
+use wirebeat_traffic::scenario::session::{Limit, PoolSpec, Transport};
 use wirebeat_traffic::scenario::{RunSpec, Scenario, SessionSpec};
 use wirebeat_units::fault;
 
@@ -103,9 +103,9 @@ fn group(args: &Args, target: &Target, program: Program) -> Result<SessionSpec, 
             Target::Dns { .. } => Transport::Udp,
             Target::Url { .. } | Target::Host(_) => Transport::Tcp,
         }),
-        clients: Pool {
+        clients: PoolSpec {
             addresses: sessions.clients.clone().unwrap_or_default(),
-            ..Pool::default()
+            ..PoolSpec::default()
         },
         servers: pool(at),
         rate: sessions.rate.clone().unwrap_or_default(),
@@ -129,6 +129,6 @@ fn group(args: &Args, target: &Target, program: Program) -> Result<SessionSpec, 
     })
 }
 
-fn pool(at: SocketAddr) -> Pool {
-    Pool { addresses: at.ip().into(), ports: Some(at.port().into()), ..Pool::default() }
+fn pool(at: SocketAddr) -> PoolSpec {
+    PoolSpec { addresses: at.ip().into(), ports: Some(at.port().into()), ..PoolSpec::default() }
 }

@@ -20,7 +20,7 @@ pub use queue::{XdpOptions, XdpQueue, needs_several_buffers};
 pub use receive::XdpRx;
 pub use socket::XdpCopy;
 pub use station::{CoreRx, StationRx};
-pub use steering::{KnownOfFrames, SteerOptions, Steering};
+pub use steering::{KnownOfFrames, StationMask, SteerOptions, Steering};
 pub use transmit::{CardOrders, XdpTx};
 
 use wirebeat_engine::port::PortError;

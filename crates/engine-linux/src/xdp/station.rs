@@ -1,4 +1,4 @@
-//! The receiver of a host that is played on a link: frames for its Ethernet address come by an AF_XDP socket, which costs the kernel
+//! The receiver of hosts that are played on a link: frames for their Ethernet addresses come by an AF_XDP socket, which costs the kernel
 //! the least, and all others, those for groups among them, by a packet socket.
 //!
 //! Only the first queue of the interface has an AF_XDP socket. What a card hands to another comes by the packet socket.
@@ -13,9 +13,8 @@ use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{Arrival, PortError, RxCaps, RxPort, View};
 use wirebeat_engine::steering::Shard;
 use wirebeat_units::Nanos;
-use wirebeat_wire::mac::MacAddr;
 
-use super::{Steering, XdpCopy, XdpOptions, XdpQueue, XdpRx};
+use super::{StationMask, Steering, XdpCopy, XdpOptions, XdpQueue, XdpRx};
 use crate::kernel::Attachment;
 use crate::packet::{Accept, PromptRx};
 use crate::sys::{poll_until, refused};
@@ -36,19 +35,19 @@ pub struct StationRx {
 }
 
 impl StationRx {
-    /// Receives the frames for `station`, and for groups, on an interface of the calling thread's namespace.
+    /// Receives the frames for `stations`, and for groups, on an interface of the calling thread's namespace.
     ///
     /// # Errors
     /// The interface is gone; a program cannot be loaded or put into its place; or the process lacks a right.
     pub fn open(
         interface: &str,
         attachment: Arc<Attachment>,
-        station: MacAddr,
+        stations: StationMask,
     ) -> Result<StationRx, PortError> {
         let others = PromptRx::open(interface, Accept::All)?;
         let options = XdpOptions { copy: XdpCopy::Always, receives: true, ..XdpOptions::default() };
         let mut queue = XdpQueue::open(interface, options)?;
-        let steering = Arc::new(Steering::for_station((interface, attachment), station)?);
+        let steering = Arc::new(Steering::for_station((interface, attachment), stations)?);
         let ours = XdpRx::open(&mut queue, &steering, None)?;
         let mode = format!("{}; groups by {}", ours.caps().mode, others.caps().mode);
         Ok(StationRx {

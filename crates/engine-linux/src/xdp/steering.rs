@@ -80,6 +80,22 @@ pub struct Steering {
     interface: String,
 }
 
+/// Ethernet addresses by the bits that they have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StationMask {
+    /// The bits that they have, where the mask has ones; zeros elsewhere.
+    pub value: MacAddr,
+    /// Which bits count.
+    pub mask: MacAddr,
+}
+
+impl StationMask {
+    /// Whether an address has the bits.
+    pub fn takes(&self, mac: MacAddr) -> bool {
+        mac.to_bits() & self.mask.to_bits() == self.value.to_bits()
+    }
+}
+
 impl Steering {
     /// Hands what `meter` measures to the sockets that are added.
     ///
@@ -97,15 +113,15 @@ impl Steering {
         steering.map_err(|error| error.of_engine(ENGINE))
     }
 
-    /// Hands what is for the Ethernet address `station` to the socket of the first queue.
+    /// Hands what is for the Ethernet addresses of `stations` to the socket of the first queue.
     ///
     /// # Errors
     /// The program cannot be loaded, or not put into its place.
     pub fn for_station(
         on: (&str, Arc<Attachment>),
-        station: MacAddr,
+        stations: StationMask,
     ) -> Result<Steering, PortError> {
-        let steering = load_for_station(on, station).and_then(|steering| {
+        let steering = load_for_station(on, stations).and_then(|steering| {
             steering.attachment.replace(steering.program.as_fd())?;
             Ok(steering)
         });
@@ -183,7 +199,7 @@ fn load(
 
 fn load_for_station(
     (interface, attachment): (&str, Arc<Attachment>),
-    MacAddr(station): MacAddr,
+    StationMask { value: MacAddr(station), mask: MacAddr(mask) }: StationMask,
 ) -> Result<Steering, PortError> {
     verifier::listen();
     let failed = |what| move |error| system(what, interface, error);
@@ -193,6 +209,7 @@ fn load_for_station(
         .map_err(failed("opening the program that steers to a station"))?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.station[..station.len()].copy_from_slice(&station);
+        rodata.mask[..mask.len()].copy_from_slice(&mask);
     }
     if attachment.sees_several_buffers() {
         open.progs.wb_station.set_flags(SEVERAL_BUFFERS);

@@ -11,9 +11,10 @@ use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::program::{Pace, Stream};
 use wirebeat_traffic::scenario::session::program::Direction;
 use wirebeat_traffic::scenario::session::{
-    DataSize, OnTimeout, Pool, ProgramSpec, SessionSpec, Transport, in_sessions_per_second,
+    DataSize, OnTimeout, ProgramSpec, SessionSpec, Transport, in_sessions_per_second,
 };
 use wirebeat_traffic::scenario::{Departures, FlowRate};
+use wirebeat_traffic::values::session::Pool;
 use wirebeat_units::{Nanos, Rate, human};
 
 use crate::page::Page;
@@ -95,11 +96,17 @@ fn pool(pool: &Pool, none: &str) -> String {
         1 => pool.addresses.to_string(),
         many => format!("{} ({} addresses)", pool.addresses, human::count(many)),
     };
-    match &pool.ports {
-        None => addresses,
-        Some(ports) if ports.len() == 1 => format!("{addresses}, port {ports}"),
-        Some(ports) => format!("{addresses}, {} ports: {ports}", human::count(ports.len())),
-    }
+    let ports = match &pool.ports {
+        None => String::new(),
+        Some(ports) if ports.len() == 1 => format!(", port {ports}"),
+        Some(ports) => format!(", {} ports: {ports}", human::count(ports.len())),
+    };
+    let macs = match (&pool.macs, pool.addresses.len()) {
+        (None, _) => String::new(),
+        (Some(macs), 0 | 1) => format!(", at {}", macs.get(0)),
+        (Some(macs), hosts) => format!(", at {} to {}", macs.get(0), macs.get(hosts - 1)),
+    };
+    format!("{addresses}{ports}{macs}")
 }
 
 /// When sessions start.

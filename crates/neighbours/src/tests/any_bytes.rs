@@ -171,7 +171,7 @@ proptest! {
                 }
                 Step::MacFor(address) => {
                     if let Some(mac) = neighbours.mac_for(now, address) {
-                        prop_assert!(mac != OURS && mac != MacAddr([0; 6]) && !hosts.contains(address));
+                        prop_assert!(mac != MacAddr([0; 6]) && (mac == OURS) == hosts.contains(address));
                         prop_assert_eq!(neighbours.state(address), State::Known(mac));
                     }
                 }

@@ -6,6 +6,7 @@ mod check;
 mod discovery;
 mod echo;
 mod next_hops;
+mod stations;
 mod two;
 
 use std::net::IpAddr;

@@ -10,7 +10,7 @@ use wirebeat_engine_linux::kernel::{
 };
 use wirebeat_engine_linux::link::switched_on;
 use wirebeat_engine_linux::promiscuous::Promiscuous;
-use wirebeat_engine_linux::xdp::{CoreRx, StationRx};
+use wirebeat_engine_linux::xdp::{CoreRx, StationMask, StationRx};
 use wirebeat_host::Machine;
 use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_meter::meter::Flows;
@@ -18,6 +18,7 @@ use wirebeat_meter::summary::MeterSummary;
 use wirebeat_netlink::{Link, XdpMode};
 use wirebeat_traffic::engines::Engine;
 use wirebeat_units::{BufferLen, FrameLen, fault};
+use wirebeat_wire::mac::MacAddr;
 
 use super::{
     Missing, OwnMeter, RxOpening, Transmitter, TxCore, TxOpening, carry, link, on_real_time,
@@ -172,6 +173,9 @@ impl super::Driver for Driver {
     ) -> Result<Box<dyn Carrier + Send>, RunError> {
         let link = link(port, Engine::Kernel)?;
         let station = parts.hosts.link.mac;
+        let (value, mask) = parts.hosts.hosts.common_bits(station);
+        let [value, mask] = [value, mask].map(MacAddr::from_bits);
+        let stations = StationMask { value, mask };
         if link.mac == Some(station) {
             return Err(RunError::usage(
                 fault!(
@@ -203,11 +207,13 @@ impl super::Driver for Driver {
         };
         let open = || -> Result<_, RunError> {
             let core = parts.core();
-            if core.cores > 1 {
+            // what has the bits of our addresses does not get to the system, whose own address must not be among them
+            let takes_the_systems = link.mac.is_some_and(|mac| stations.takes(mac));
+            if core.cores > 1 || takes_the_systems {
                 let rx = CoreRx::open(&link.name, attachment, core)?;
                 return carry(port, parts, (KernelTx::open(options)?, rx));
             }
-            let rx = StationRx::open(&link.name, attachment, station)?;
+            let rx = StationRx::open(&link.name, attachment, stations)?;
             carry(port, parts, (KernelTx::open(options)?, rx))
         };
         port.enter(open)?

@@ -136,18 +136,9 @@ pub(super) fn check(
     Ok(notices)
 }
 
-/// That our own TCP on a port knows of which group a new session is, and that it does not talk to itself.
+/// That our own TCP on a port knows of which group a new session is.
 fn check_apart(group: &SessionGroup, before: &[SessionGroup]) -> Result<(), RunError> {
     let at = format!("sessions.{}", group.name);
-    if group.from.is_some() && group.from == group.to {
-        return Err(RunError::usage(
-            fault!(
-                "with 'stack: own' both ends of sessions cannot be at one port: a link does not bring back what it is sent";
-                "use two ports, or 'stack: host'"
-            )
-            .at(at),
-        ));
-    }
     let serves = |of: &&SessionGroup| {
         of.stack == StackChoice::Own && of.server.is_some() && of.to == group.to
     };

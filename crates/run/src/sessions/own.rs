@@ -6,10 +6,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use wirebeat_endpoint::{Listener, Settings};
 use wirebeat_engine::steering::{Shard, is_of};
-use wirebeat_neighbours::{AddressPair, Hosts, Link, Neighbours, Role, Settings as HostSettings};
+use wirebeat_neighbours::{
+    AddressPair, Hosts, Link, Neighbours, Role, Settings as HostSettings, StationRange,
+};
 use wirebeat_stack::Limits;
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
-use wirebeat_traffic::values::session::{AddressPool, Pool, PortPool};
+use wirebeat_traffic::values::session::{Pool, PortPool};
 use wirebeat_units::fault;
 use wirebeat_wire::mac::MacAddr;
 
@@ -229,15 +231,27 @@ fn client_ports(sessions: &Sessions, cores: u32) -> Result<Vec<Option<PortPool>>
     sessions.groups.iter().map(of).collect()
 }
 
-/// The addresses that are ours at `port`.
-fn pools<'a>(sessions: &'a Sessions) -> impl Iterator<Item = (&'a str, &'a AddressPool)> {
+/// The pools that are ours at a port, with the names of their groups.
+fn pools<'a>(sessions: &'a Sessions) -> impl Iterator<Item = (&'a str, &'a Pool)> {
     let of = |group: &'a SessionGroup| {
-        let client = group.client.is_some().then_some(&group.clients.pool.addresses);
-        let server = group.server.is_some().then_some(&group.servers.pool.addresses);
+        let client = group.client.is_some().then_some(&group.clients.pool);
+        let server = group.server.is_some().then_some(&group.servers.pool);
         let name = group.name.as_str();
         client.into_iter().chain(server).map(move |pool| (name, pool))
     };
     sessions.groups.iter().flat_map(of)
+}
+
+/// The hosts of a pool that have Ethernet addresses of their own.
+fn stations(pool: &Pool) -> Vec<StationRange> {
+    let Some(macs) = &pool.macs else { return Vec::new() };
+    let mut number = 0_u64;
+    let range = |range: &wirebeat_traffic::values::session::AddressRange| {
+        let first = number;
+        number = number.saturating_add(range.len());
+        StationRange { first: range.first, last: range.last, number: first, macs: macs.clone() }
+    };
+    pool.addresses.0.iter().map(range).collect()
 }
 
 fn hosts(
@@ -255,9 +269,13 @@ fn hosts(
         (None, None) => MacAddr([0x06, 0x57, 0, 0, 0, number + 1]),
     };
     let link = Link { mac, vlan: spec.vlan };
-    let ranges =
-        pools(sessions).flat_map(|(_, pool)| pool.0.iter().map(|range| (range.first, range.last)));
+    let ranges = pools(sessions)
+        .flat_map(|(_, pool)| pool.addresses.0.iter().map(|range| (range.first, range.last)));
     let ours = Hosts::new(ranges).map_err(|error| RunError::usage(error.fault().at(at())))?;
+    let stations = pools(sessions).flat_map(|(_, pool)| stations(pool));
+    let ours = ours.with_stations(stations);
+    let ours =
+        ours.map_err(|error| RunError::usage(error.fault().at(format!("ports.{}", port.name))))?;
     let mut settings = HostSettings::new(link, ours, secret.key());
     settings.next_hop = port.spec.next_hop;
     for gateway in &spec.gateways {
@@ -283,7 +301,7 @@ fn look_around(
     let addresses = netlink.addresses(None).map_err(|error| RunError::machine(error.fault()))?;
     for address in &addresses {
         if settings.hosts.contains(address.address) {
-            let taken = |(_, pool): &(&str, &AddressPool)| pool.contains(address.address);
+            let taken = |(_, pool): &(&str, &Pool)| pool.addresses.contains(address.address);
             let group = pools(sessions).find(taken).map_or("", |(name, _)| name);
             return Err(RunError::usage(
                 fault!(

@@ -40,6 +40,7 @@ mod null;
 mod observations;
 mod observer;
 mod own_cores;
+mod own_hosts;
 mod own_sessions;
 mod packet_logs;
 mod raw_ip;

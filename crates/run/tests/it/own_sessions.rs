@@ -22,7 +22,7 @@ pub(super) fn own_port(bed: &Testbed, engine: &str) -> String {
 }
 
 /// A cable whose ends take the frames of the engine `kernel` without a program of ours.
-fn joining_cable() -> Testbed {
+pub(super) fn joining_cable() -> Testbed {
     let offloads = Offloads { gro: Offload::On, ..Offloads::default() };
     Testbed::pair(&Cable { offloads, ..Cable::default() }).unwrap()
 }

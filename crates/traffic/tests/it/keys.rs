@@ -23,6 +23,16 @@ const VALUES: &[(&str, &[&str])] = &[
     ("sessions.g.to", &["b"]),
     ("sessions.g.start", &["1s", "0"]),
     ("sessions.g.stop", &["5s"]),
+    (
+        ".clients.mac",
+        &[
+            "02:00:00:00:00:01",
+            r#"{ "increment": "02:00:00:00:00:01", "step": 4, "count": 9 }"#,
+            r#"{ "decrement": "02:00:00:00:00:01" }"#,
+            r#"{ "list": ["02:00:00:00:00:01", "06:00:00:00:00:01"] }"#,
+        ],
+    ),
+    (".servers.mac", &[r#"{ "increment": "02:00:00:00:00:01" }"#]),
     ("sessions.g.expect", &[r#"["established >= 1000", "response.p99.actual < 5ms"]"#]),
     ("sessions.g.tcp.mss", &["1000"]),
     ("sessions.g.limit.opening", &["1000/s", "1/3s"]),
@@ -174,6 +184,11 @@ const NEEDS: &[(&str, &str)] = &[
     ("mix.rate", r#"{ "mix": { "shares": { "g": 1 } } }"#),
     ("mix.shares", r#"{ "mix": { "rate": "1/s" } }"#),
     ("sessions.g.stack=own", OWN),
+    ("sessions.g.clients.mac", OWN),
+    (
+        "sessions.g.servers.mac",
+        r#"{ "sessions": { "g": { "to": "b", "stack": "own", "clients": { "addresses": "10.0.0.7" }, "servers": { "addresses": "10.0.0.8" } } } }"#,
+    ),
     ("sessions.g.tcp.black-hole-detection", OWN),
     ("sessions.g.tcp.data-retries", OWN),
     ("sessions.g.tcp.delayed-ack", OWN),

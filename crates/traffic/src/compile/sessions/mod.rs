@@ -18,8 +18,9 @@ use super::{CompileError, Files, Link, Links, Live, departures};
 use crate::distribution::draw::{Key, Purpose};
 use crate::program::Program;
 use crate::program::script::{After, PATTERN_LEN, PoolWalk, SessionGroup, Sessions};
-use crate::scenario::session::{AddressPool, Pool, SessionSpec};
+use crate::scenario::session::{AddressPool, SessionSpec};
 use crate::scenario::{FlowSpec, Invalid, KeyPath, PortSpec, Scenario, StaggerChoice};
+use crate::values::session::Pool;
 use script::ScriptMaker;
 
 /// Compiles the sessions of `scenario`, which has been checked, with the contents of the files that it names.
@@ -109,7 +110,7 @@ fn stop(scenario: &Scenario, spec: &SessionSpec) -> Nanos {
 
 /// The addresses and ports where servers are: those of their port where none are written.
 fn servers(scenario: &Scenario, spec: &SessionSpec) -> Pool {
-    let mut pool = spec.servers.clone();
+    let mut pool = spec.servers.pool();
     let port = spec.to.as_ref().and_then(|to| scenario.ports.get(to));
     if let Some(port) = port.filter(|_| pool.addresses.is_empty()) {
         pool.addresses = AddressPool(port.addresses.iter().map(|&ip| ip.into()).collect());
@@ -119,7 +120,7 @@ fn servers(scenario: &Scenario, spec: &SessionSpec) -> Pool {
 
 /// The addresses and ports of clients, likewise.
 fn clients(scenario: &Scenario, spec: &SessionSpec) -> Pool {
-    let mut pool = spec.clients.clone();
+    let mut pool = spec.clients.pool();
     let port = spec.from.as_ref().and_then(|from| scenario.ports.get(from));
     if let Some(port) = port.filter(|_| pool.addresses.is_empty()) {
         pool.addresses = AddressPool(port.addresses.iter().map(|&ip| ip.into()).collect());

@@ -7,6 +7,7 @@
 mod abilities;
 pub mod expect;
 pub mod mix;
+pub mod pool;
 pub mod program;
 pub mod size;
 mod udp;
@@ -28,11 +29,12 @@ use super::{FlowSpec, Invalid, KeyPath, RunSpec, Scenario};
 use crate::text::hint::with_hint;
 use crate::values::session::whole_per_second;
 pub use crate::values::session::{
-    AddressPool, AddressRange, Beyond, KeepAlive, Limit, OnTimeout, Pool, PoolOrder, PortPool,
-    RtoSpec, StackChoice, TcpSpec, Transport,
+    AddressPool, AddressRange, Beyond, KeepAlive, Limit, OnTimeout, PoolOrder, PortPool, RtoSpec,
+    StackChoice, TcpSpec, Transport,
 };
 pub use expect::{Expectation, Measured};
 pub use mix::Mix;
+pub use pool::PoolSpec;
 pub use program::ProgramSpec;
 pub use size::DataSize;
 
@@ -61,10 +63,10 @@ pub struct SessionSpec {
     pub transport: Transport,
     /// The addresses and ports that sessions come from. Default: the system's choice.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub clients: Pool,
+    pub clients: PoolSpec,
     /// The addresses and ports that sessions go to.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub servers: Pool,
+    pub servers: PoolSpec,
     /// How many sessions start in a second (open model), for example 1000/s; or as many as have a bit rate together, both directions,
     /// for example 100Mbps. Default: as `departures` say.
     #[serde(default, skip_serializing_if = "is_default", serialize_with = "per_second")]
@@ -156,8 +158,8 @@ impl SessionSpec {
             program,
             stack: StackChoice::default(),
             transport: Transport::default(),
-            clients: Pool::default(),
-            servers: Pool::default(),
+            clients: PoolSpec::default(),
+            servers: PoolSpec::default(),
             rate: FlowRate::default(),
             departures: Departures::default(),
             burst: one(),
@@ -242,6 +244,7 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
     if spec.stack == StackChoice::Own {
         check_own(scenario, name, spec)?;
     }
+    pool::check_macs(scenario, name, spec)?;
     udp::check(name, spec)?;
     abilities::check(spec).map_err(|(key, why)| below(here(), key).invalid(why))?;
     if spec.from.is_none() && spec.to.is_none() {
@@ -250,8 +253,8 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
             "name the port that opens them in 'from', the one that accepts them in 'to', or both"
         )));
     }
-    spec.clients.check().map_err(|(key, why)| at("clients").key(key).invalid(why))?;
-    spec.servers.check().map_err(|(key, why)| at("servers").key(key).invalid(why))?;
+    spec.clients.pool().check().map_err(|(key, why)| at("clients").key(key).invalid(why))?;
+    spec.servers.pool().check().map_err(|(key, why)| at("servers").key(key).invalid(why))?;
     for (key, pool) in [("clients", &spec.clients), ("servers", &spec.servers)] {
         let on_link = spec.stack == StackChoice::Own;
         let of_no_host = |range: &AddressRange| Some((*range, range.of_no_host(on_link)?));

@@ -12,8 +12,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wirebeat_units::{Fault, fault};
+use wirebeat_wire::mac::MacSequence;
 
-use super::is_default;
 use crate::text::{custom, printable};
 
 /// The most parts of a list of addresses or ports.
@@ -22,19 +22,16 @@ const PARTS_MAX: usize = 1000;
 const WEIGHT_MAX: u32 = 1000;
 
 /// The addresses and ports of one end.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pool {
-    /// Its addresses: `10.0.1.1`, `10.0.1.0/24`, `10.0.1.1-10.0.1.9`, or a list. Of a prefix, network and broadcast address are
-    /// left out. With weights, `{ 10.0.2.9: 3, 10.0.2.10: 1 }`, each has its share of the sessions.
-    #[serde(skip_serializing_if = "AddressPool::is_empty")]
+    /// Its addresses.
     pub addresses: AddressPool,
-    /// Its ports: `80`, `1024-65535`, or a list.
-    #[serde(skip_serializing_if = "is_default")]
+    /// Its ports; `None`: any.
     pub ports: Option<PortPool>,
-    /// In which order sessions take them. Default: in turn.
-    #[serde(skip_serializing_if = "is_default")]
+    /// In which order sessions take them.
     pub order: PoolOrder,
+    /// The Ethernet addresses of its hosts, by the place of each IP address in the pool. `None`: all have that of their port.
+    pub macs: Option<MacSequence>,
 }
 
 /// In which order sessions take addresses and ports.
