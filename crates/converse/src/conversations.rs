@@ -17,6 +17,7 @@ use wirebeat_units::Nanos;
 
 use crate::alarms::Alarms;
 use crate::gates::{self, Gates};
+use crate::interpreter::sends_one_way;
 use crate::messages::Messages;
 use crate::pacer::Pacer;
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
@@ -97,6 +98,8 @@ pub struct Conversations {
     paced: Vec<u16>,
     /// Whether no session starts any more.
     over: bool,
+    /// Which clock its times are of, as messages one way name it.
+    pub(crate) clock: u32,
     /// Whether all were closed: a datagram that comes now opens none.
     pub(crate) closed: bool,
 }
@@ -123,12 +126,19 @@ impl Conversations {
             gates: Gates::new(std::iter::once(sessions)),
             paced: Vec::new(),
             over: false,
+            clock: 0,
             closed: false,
         };
         for (number, plan) in (0_u16..).zip(&sessions.groups) {
             all.add(number, plan, begin);
         }
         all
+    }
+
+    /// Names the clock that the times of this run are of: those of two runs are compared where the name is the same. 0, which it is at
+    /// first, stands for a virtual clock.
+    pub fn name_clock(&mut self, clock: u32) {
+        self.clock = clock;
     }
 
     /// What groups wait for is counted there, for all loops of a run.
@@ -474,7 +484,10 @@ impl Conversations {
             let group = self.group_of.get(usize::from(session.side));
             let group = group.and_then(|&group| self.groups.get(usize::from(group)));
             let is_over = group.is_some_and(|group| group.stop <= now);
-            if is_over && matches!(session.wait, Wait::Unlimited | Wait::Stop) {
+            let side = self.sides.get(usize::from(session.side));
+            let pauses =
+                session.wait == Wait::Time && side.is_some_and(|side| sends_one_way(session, side));
+            if is_over && (pauses || matches!(session.wait, Wait::Unlimited | Wait::Stop)) {
                 self.go_on(now, SessionKey(key as u32));
             }
         }

@@ -5,6 +5,7 @@ use wirebeat_traffic::values::session::Transport;
 use wirebeat_units::Nanos;
 
 use crate::conversations::{Conversations, Group, NO_SIDE, first_protocol};
+use crate::interpreter::sends_one_way;
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{Action, Connection, ConnectionStats, ProfileId, Programs, Reason, SessionKey};
 
@@ -113,7 +114,10 @@ impl Programs for Conversations {
             Protocol::None if keeps && session.fate.is_none() && session.wait != Wait::End => {
                 KEPT.saturating_sub(session.early.len())
             }
-            Protocol::None | Protocol::HttpClient(_) | Protocol::Messages(_) => ROOM,
+            Protocol::None
+            | Protocol::HttpClient(_)
+            | Protocol::Messages(_)
+            | Protocol::OneWay(_) => ROOM,
             Protocol::Echo(kept) => KEPT.saturating_sub(kept.len()),
             Protocol::Dns(dns) => dns.room(),
             Protocol::HttpServer(http) if http.pending.is_empty() => KEPT,
@@ -135,6 +139,7 @@ impl Programs for Conversations {
             Protocol::None | Protocol::Messages(_) => self.received_data(now, key, bytes),
             Protocol::HttpClient(_) => self.received_response(now, key, bytes),
             Protocol::HttpServer(_) => self.received_request(now, key, bytes),
+            Protocol::OneWay(_) => self.received_one_way(now, key, bytes),
             Protocol::Echo(_) => self.received_echo(key, bytes),
             Protocol::Dns(_) => self.received_dns(now, key, bytes),
             Protocol::Text(_) => self.received_text(now, key, bytes),
@@ -150,16 +155,25 @@ impl Programs for Conversations {
     }
 
     fn peer_closed(&mut self, now: Nanos, key: SessionKey) {
-        let Some(session) = self.session(key) else { return };
+        let Some((session, side)) = self.both(key) else { return };
         session.peer_closed = true;
         session.active = now;
         if session.fate.is_some() {
             return;
         }
+        let is_within = match &session.protocol {
+            Protocol::OneWay(state) => state.is_within_message(),
+            _ => false,
+        };
         match session.wait {
             Wait::Data(_) | Wait::Text(_) => self.give_up(now, key, Fate::ClosedEarly),
+            _ if is_within && session.wait != Wait::End => {
+                self.give_up(now, key, Fate::ClosedEarly);
+            }
             Wait::Protocol => self.peer_closed_protocol(now, key),
             Wait::PeerClose | Wait::Unlimited => self.go_on(now, key),
+            // what has no end by itself ends
+            Wait::Time if sends_one_way(session, side) => self.go_on(now, key),
             // what is left to do needs nothing of the peer, or will see that it is gone
             Wait::Nothing
             | Wait::Connect

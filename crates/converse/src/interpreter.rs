@@ -38,6 +38,8 @@ impl Conversations {
             // the time between two requests of HTTP is over, not HTTP itself
             Wait::Time if matches!(session.protocol, Protocol::HttpClient(_)) => {}
             Wait::Time if session.protocol.asks_by_dns() => {}
+            // the gap between two messages is over, not the messages themselves
+            Wait::Time if sends_one_way(session, side) => {}
             Wait::Unlimited => {
                 let bytes = session.out.cut();
                 side.meter.counts.offered_bytes += bytes;
@@ -85,6 +87,10 @@ impl Conversations {
                     Outcome::Wait(Wait::Protocol)
                 }
                 Op::Dns => return self.run_dns(now, key),
+                Op::Messages(plan) => match self.send_by_plan(now, key, plan) {
+                    true => Outcome::Next,
+                    false => return,
+                },
                 Op::Reset => {
                     session.fate = Some(Fate::Done);
                     session.wait = Wait::End;
@@ -380,6 +386,11 @@ impl Conversations {
             _ => self.go_on(now, key),
         }
     }
+}
+
+/// Whether the session is at messages one way.
+pub(crate) fn sends_one_way(session: &Session, side: &Side) -> bool {
+    matches!(side.script.ops.get(usize::from(session.pc)), Some(Op::Messages(_)))
 }
 
 /// An op that needs the session and its side alone.

@@ -14,11 +14,13 @@ mod gates;
 mod http;
 mod interpreter;
 mod messages;
+mod one_way;
 mod outgoing;
 mod pacer;
 mod samples;
 mod session;
 pub mod stack;
+mod stamp;
 #[cfg(test)]
 mod tests;
 

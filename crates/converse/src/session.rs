@@ -12,6 +12,7 @@ use wirebeat_units::Nanos;
 use crate::alarms::Alarm;
 use crate::dns::DnsState;
 use crate::messages::Messages;
+use crate::one_way::OneWayState;
 use crate::outgoing::Outgoing;
 use crate::stack::Connection;
 
@@ -113,6 +114,8 @@ pub(crate) enum Protocol {
     Dns(Box<DnsState>),
     /// Datagrams, one after the other.
     Messages(Messages),
+    /// Messages one way.
+    OneWay(Box<OneWayState>),
     /// What is sent back and not taken yet.
     Echo(Vec<u8>),
     /// The last bytes before a text that is waited for.
@@ -127,6 +130,7 @@ impl Protocol {
                 http.pending.is_empty() && http.reader.progress().0 == 0 && http.reader.held() == 0
             }
             Protocol::Echo(kept) => kept.is_empty(),
+            Protocol::OneWay(state) => !state.is_within_message(),
             Protocol::Dns(dns) => dns.is_idle_server(),
             _ => false,
         }

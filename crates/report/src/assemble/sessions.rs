@@ -9,8 +9,8 @@ use wirebeat_units::{FrameRate, Nanos};
 use super::rates::digits;
 use crate::model::{
     Expectation, FindingKind, PlannedActual, SessionBytes, SessionConnections, SessionDatagrams,
-    SessionEnd, SessionEnds, SessionInterval, SessionIntervals, SessionMessages, SessionRates,
-    SessionReport, SessionSegments, SessionStarts, SessionTimes, Stats, StatusCount,
+    SessionEnd, SessionEnds, SessionInterval, SessionIntervals, SessionMessages, SessionOneWay,
+    SessionRates, SessionReport, SessionSegments, SessionStarts, SessionTimes, Stats, StatusCount,
 };
 
 /// The transport that a report names; where it names none, that is TCP.
@@ -142,6 +142,7 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
             retransmitted: counts.retransmitted_segments,
         },
         datagrams: group.datagrams,
+        one_way: one_way(&group.summary),
         rates: group.rates(duration),
         statuses: statuses.collect(),
         times: times(&group.summary),
@@ -150,6 +151,22 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
         round_trip_ns: Stats::of(rtt),
         expectations: group.expectations.clone(),
     }
+}
+
+/// What it did of messages one way, if anything.
+fn one_way(SessionSummary { counts, arrivals, .. }: &SessionSummary) -> Option<SessionOneWay> {
+    let any = counts.messages_sent > 0 || counts.messages_received > 0;
+    any.then(|| SessionOneWay {
+        sent: counts.messages_sent,
+        received: counts.messages_received,
+        lost: counts.messages_lost,
+        out_of_order: counts.messages_out_of_order,
+        duplicate: counts.messages_duplicate,
+        of_other_clocks: counts.messages_of_other_clocks,
+        gap_ns: Stats::of(&arrivals.gap),
+        jitter_ns: Stats::of(&arrivals.jitter),
+        length_bytes: Stats::of(&arrivals.length),
+    })
 }
 
 fn ends(counts: &SessionCounts) -> SessionEnds {
@@ -205,6 +222,7 @@ fn times(summary: &SessionSummary) -> SessionTimes {
         connect: of(SessionTime::Connect),
         first_byte: of(SessionTime::FirstByte),
         response: of(SessionTime::Response),
+        delay: of(SessionTime::Delay),
         session: of(SessionTime::Session),
     }
 }
@@ -236,6 +254,8 @@ pub fn session_interval(
         lost: counts.lost_responses,
         late: counts.late_responses,
         malformed: counts.malformed_messages,
+        sent_messages: counts.messages_sent,
+        received_messages: counts.messages_received,
         sent_bytes: counts.sent_bytes,
         acked_bytes: counts.acked_bytes,
         delivered_bytes: counts.delivered_bytes,

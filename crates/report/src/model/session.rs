@@ -60,6 +60,9 @@ pub struct SessionReport {
     /// Datagrams, where sessions are streams over UDP (a test of iperf3); absent over TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<SessionDatagrams>,
+    /// Messages one way; absent where the program has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<SessionOneWay>,
     /// Rates over the time under way; absent where no time passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<SessionRates>,
@@ -83,10 +86,14 @@ pub struct SessionReport {
 impl SessionReport {
     /// All of its distributions.
     pub(super) fn distributions(&mut self) -> impl Iterator<Item = &mut Stats> {
-        let SessionTimes { connect, first_byte, response, session } = &mut self.times;
-        let times = [connect, first_byte, response, session].into_iter().flatten();
+        let SessionTimes { connect, first_byte, response, delay, session } = &mut self.times;
+        let times = [connect, first_byte, response, delay, session].into_iter().flatten();
+        let one_way = self.one_way.iter_mut();
+        let one_way =
+            one_way.flat_map(|of| [&mut of.gap_ns, &mut of.jitter_ns, &mut of.length_bytes]);
         times
             .flat_map(|times| [&mut times.planned_ns, &mut times.actual_ns])
+            .chain(one_way)
             .chain(self.timers_ns.values_mut())
             .chain([&mut self.start_lateness_ns, &mut self.round_trip_ns])
     }
@@ -252,6 +259,33 @@ impl SessionDatagrams {
     }
 }
 
+/// Messages one way of sessions, as one end counted them. Their delays are in `times.delay`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionOneWay {
+    /// Handed to the stack by this end.
+    pub sent: u64,
+    /// Received by this end, each once.
+    pub received: u64,
+    /// Over UDP: not received, though a later one was; where both ends are ours, all that were not received.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u64,
+    /// Over UDP: received after a later one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub out_of_order: u64,
+    /// Over UDP: received again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub duplicate: u64,
+    /// Those of the received that carry times of another host's clock: they are in no delay.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub of_other_clocks: u64,
+    /// From one arrival to the next, within each session.
+    pub gap_ns: Stats,
+    /// By how much the delays of two messages differ that arrived one after the other in a session (RFC 4689).
+    pub jitter_ns: Stats,
+    /// Lengths of the received.
+    pub length_bytes: Stats,
+}
+
 /// Rates of a group: its counts over the time under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionRates {
@@ -300,6 +334,9 @@ pub struct SessionTimes {
     /// From a request to the last byte of its response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<PlannedActual>,
+    /// One way: from when a message was sent until its last byte was received, at the end that received it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<PlannedActual>,
     /// From the start to the end of a session that ended in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<PlannedActual>,
@@ -385,6 +422,12 @@ pub struct SessionInterval {
     /// Messages that are none of the protocol, and were left aside.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub malformed: u64,
+    /// Messages one way that were sent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sent_messages: u64,
+    /// Messages one way that were received.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub received_messages: u64,
     /// Bytes that TCP took.
     pub sent_bytes: u64,
     /// Bytes that the peer acknowledged.

@@ -39,6 +39,7 @@ mod neighbours;
 mod null;
 mod observations;
 mod observer;
+mod one_way;
 mod own_cores;
 mod own_sessions;
 mod packet_logs;

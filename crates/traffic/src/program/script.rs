@@ -296,6 +296,9 @@ pub enum Body {
     Prefixed(LengthLaw),
     /// The same in a datagram, which begins with a number of 8 bytes, big-endian: that of the request.
     Numbered(LengthLaw),
+    /// The same behind what says its length, its number and its times: [`STAMP`](crate::values::session::STAMP) bytes, which
+    /// count among it.
+    Stamped(LengthLaw),
     /// The same in chunks of HTTP, of [`CHUNK`] bytes each.
     Chunked(LengthLaw),
     /// As much as goes through until the group's stop, or until the peer closes.
@@ -347,6 +350,8 @@ pub enum Op {
     HttpServer(HttpServer),
     /// Sends everything back until the peer closes.
     Echo,
+    /// Messages one way: those of this end by their plan; those of the other are measured whatever follows.
+    Messages(OneWay),
     /// DNS, as the script's part of it says: until all queries were answered, or until the peer closes.
     Dns,
     /// A request begins.
@@ -382,6 +387,26 @@ pub enum Op {
     UntilStop,
     /// Ends with RST.
     Reset,
+}
+
+/// Messages one way, of one end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OneWay {
+    /// The message that it sends; `None`: it receives alone.
+    pub sends: Option<u16>,
+    /// The time from one to the next, by its number.
+    pub gap: u16,
+    /// How many it sends; `None`: as many as there is time for.
+    pub count: Option<u32>,
+    /// For how long they are planned; `None`: until there are as many, or until the group's stop where nothing else ends them.
+    pub time: Option<Nanos>,
+}
+
+impl OneWay {
+    /// Whether only the group's stop ends it, or the peer.
+    pub fn is_endless(&self) -> bool {
+        self.count.is_none() && self.time.is_none()
+    }
 }
 
 /// Registers of a session, for repetitions within repetitions.

@@ -5,6 +5,7 @@
 
 mod dns;
 mod http;
+mod messages;
 mod rates;
 mod script;
 mod udp;

@@ -6,7 +6,7 @@ use wirebeat_units::{Fault, fault};
 
 use super::http::{self, Persistence};
 use super::whole;
-use super::{dns, udp};
+use super::{dns, messages, udp};
 use crate::compile::Files;
 use crate::distribution::draw::{Key, Purpose};
 use crate::program::script::{
@@ -111,6 +111,7 @@ impl<'a> ScriptMaker<'a> {
                 }
             }
             ProgramSpec::Echo(echo) => self.echo(echo, &mut script)?,
+            ProgramSpec::Messages(spec) => messages::client(self, spec, &mut script)?,
             ProgramSpec::Dns(spec) => dns::client(self, spec, &mut script)?,
             ProgramSpec::Steps(steps) => self.written_out(&steps.client, &mut script)?,
         }
@@ -130,6 +131,7 @@ impl<'a> ScriptMaker<'a> {
                 self.bulk(bulk, bulk.direction != Direction::Forward, &mut script);
             }
             ProgramSpec::Echo(_) => script.ops.push(Op::Echo),
+            ProgramSpec::Messages(spec) => messages::server(self, spec, &mut script)?,
             ProgramSpec::Dns(spec) => dns::server(spec, &mut script),
             ProgramSpec::Steps(steps) => self.written_out(&steps.server, &mut script)?,
         }

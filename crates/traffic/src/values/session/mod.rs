@@ -13,7 +13,7 @@ use wirebeat_units::{Nanos, Rate};
 pub use limit::{Beyond, Limit, gap};
 pub use pool::{AddressPool, AddressRange, Pool, PoolOrder, PortPool, PortRange};
 pub use tcp::{KeepAlive, RtoSpec, TcpSpec};
-pub use transport::{MAX_DATAGRAM, NUMBER, OnTimeout, Transport};
+pub use transport::{MAX_DATAGRAM, MAX_STAMPED, NUMBER, OnTimeout, STAMP, Transport};
 
 /// The most bytes of a message of a session: 1 TiB, so that a sum of them does not overflow.
 pub const MAX_DATA: u64 = 1 << 40;
