@@ -12,11 +12,12 @@ use std::sync::Arc;
 use wirebeat_meter::session::{SessionCounts, SessionMeter, SessionSummary};
 use wirebeat_traffic::program::script::{Op, Receive, SessionGroup, Sessions};
 use wirebeat_traffic::schedule::Shard;
-use wirebeat_traffic::values::session::{Beyond, PoolOrder, StackChoice, Transport, gap};
+use wirebeat_traffic::values::session::{Beyond, Pairing, PoolOrder, StackChoice, Transport, gap};
 use wirebeat_units::Nanos;
 
 use crate::alarms::Alarms;
 use crate::gates::{self, Gates};
+use crate::greeting::Greeting;
 use crate::interpreter::sends_one_way;
 use crate::messages::Messages;
 use crate::pacer::Pacer;
@@ -36,6 +37,14 @@ pub(crate) fn first_protocol(transport: Transport) -> Protocol {
     match transport {
         Transport::Tcp => Protocol::None,
         Transport::Udp => Protocol::Messages(Messages::default()),
+    }
+}
+
+/// Where both ends are put together by a number: what a session knows of it at first.
+pub(crate) fn first_greeting(pair: Pairing) -> Option<Box<Greeting>> {
+    match pair {
+        Pairing::Totals => None,
+        Pairing::Payload => Some(Box::default()),
     }
 }
 
@@ -314,6 +323,7 @@ impl Conversations {
         let mut session = Session::new(side, number, planned, now);
         session.user = user;
         session.protocol = first_protocol(of.plan.transport);
+        session.greeting = first_greeting(of.plan.pair);
         let key = self.insert(session);
         if let Some(side) = self.sides.get_mut(usize::from(side)) {
             side.meter.counts.opened += 1;
@@ -411,7 +421,7 @@ impl Conversations {
         let Some(session) = self.sessions.get_mut(key as usize) else { return };
         let (side, user, number) = (session.side, session.user, session.number);
         session.side = NO_SIDE;
-        session.protocol = Protocol::None;
+        (session.protocol, session.greeting) = (Protocol::None, None);
         (session.timers, session.early) = (Vec::new(), Vec::new());
         self.free.push(key);
         let Some(&group) = self.group_of.get(usize::from(side)) else { return };

@@ -1,10 +1,10 @@
 //! What a stack tells of sessions, and what follows.
 
-use wirebeat_meter::session::SessionTime;
+use wirebeat_meter::session::{NumberedSession, SessionTime};
 use wirebeat_traffic::values::session::Transport;
 use wirebeat_units::Nanos;
 
-use crate::conversations::{Conversations, Group, NO_SIDE, first_protocol};
+use crate::conversations::{Conversations, Group, NO_SIDE, first_greeting, first_protocol};
 use crate::interpreter::sends_one_way;
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{Action, Connection, ConnectionStats, ProfileId, Programs, Reason, SessionKey};
@@ -31,6 +31,7 @@ impl Programs for Conversations {
             self.gates.established(group, now);
         }
         let protocol = first_protocol(of.plan.transport);
+        let greeting = first_greeting(of.plan.pair);
         let counts = self.sides.get_mut(usize::from(side)).map(|side| &mut side.meter.counts)?;
         counts.opened += 1;
         counts.established += 1;
@@ -38,7 +39,7 @@ impl Programs for Conversations {
         let mut session = Session::new(side, number, now, now);
         session.connection = Some(connection);
         session.established = true;
-        session.protocol = protocol;
+        (session.protocol, session.greeting) = (protocol, greeting);
         let key = self.insert(session);
         if let Some(side) = self.sides.get_mut(usize::from(side)) {
             side.meter.note_open(now);
@@ -58,6 +59,10 @@ impl Programs for Conversations {
         session.connection = Some(connection);
         session.established = true;
         session.active = now;
+        if session.greeting.is_some() {
+            side.meter.counts.offered_bytes += session.out.add_greeting(session.number);
+            self.actions.push_back(Action::Send(connection));
+        }
         // over UDP nobody has answered yet
         if !side.script.datagrams {
             side.meter.counts.established += 1;
@@ -127,11 +132,20 @@ impl Programs for Conversations {
         }
     }
 
-    fn received(&mut self, now: Nanos, key: SessionKey, bytes: &[u8]) {
+    fn received(&mut self, now: Nanos, key: SessionKey, mut bytes: &[u8]) {
         let Some((session, side)) = self.both(key) else { return };
         session.active = now;
         side.meter.counts.delivered_bytes += bytes.len() as u64;
         if session.fate.is_some() {
+            return;
+        }
+        if let Some(greeting) = &mut session.greeting {
+            greeting.delivered += bytes.len() as u64;
+            if side.end == End::Server && !greeting.read(&mut bytes) {
+                return self.give_up(now, key, Fate::Malformed);
+            }
+        }
+        if bytes.is_empty() {
             return;
         }
         first_byte(session, side, now);
@@ -221,6 +235,17 @@ impl Programs for Conversations {
             || session.fate == Some(Fate::Done);
         if in_order && side.end == End::Client {
             side.meter.took(SessionTime::Session, session.planned, session.started, now);
+        }
+        if let Some(greeting) = session.greeting.take().filter(|_| session.established) {
+            side.meter.numbered(NumberedSession {
+                number: match side.end {
+                    End::Client => Some(session.number),
+                    End::Server => greeting.number(),
+                },
+                sent: session.out.taken(),
+                delivered: greeting.delivered,
+                in_order,
+            });
         }
         side.meter.note_end(now);
         side.meter.counts.acked_bytes += stats.acked;

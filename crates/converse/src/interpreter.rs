@@ -6,6 +6,7 @@ use wirebeat_units::Nanos;
 
 use crate::conversations::Conversations;
 use crate::events::{KEPT, first_byte};
+use crate::greeting::GREETING;
 use crate::outgoing::{PREFIX, generated};
 use crate::session::{DataWait, End, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{Action, SessionKey};
@@ -408,7 +409,11 @@ fn simple(op: &Op, session: &mut Session, side: &mut Side, now: Nanos) -> Outcom
                 Receive::Bytes(bytes) => *bytes,
                 Receive::Prefixed | Receive::Message(_) => u64::MAX,
                 // what was sent last
-                Receive::Back(_) => session.out.end().saturating_sub(session.received_back()),
+                Receive::Back(_) => {
+                    let greeting = session.greeting.as_ref().map_or(0, |_| GREETING as u64);
+                    let said = session.out.end().saturating_sub(greeting);
+                    said.saturating_sub(session.received_back())
+                }
             };
             // what came before it was asked for counts
             if wait.left < u64::MAX {

@@ -11,6 +11,7 @@ pub mod converse;
 mod dns;
 mod events;
 mod gates;
+mod greeting;
 mod http;
 mod interpreter;
 mod messages;

@@ -9,6 +9,7 @@ use wirebeat_http::ChunkedBody;
 use wirebeat_traffic::program::script::{Body, CHUNK, LengthLaw, Message, PATTERN_LEN, Script};
 use wirebeat_traffic::values::session::{MAX_DATAGRAM, MAX_STAMPED, NUMBER, STAMP};
 
+use crate::greeting::{GREETING, greeting};
 use crate::stamp::Stamp;
 
 /// How many messages of a session may wait to be taken: of one that sends each 10 ms, those of a round trip of 2.5 s.
@@ -34,6 +35,9 @@ struct Piece {
 
 /// The message number of bytes that the session keeps until they are taken: what is sent back, and what it made itself.
 const KEPT: u16 = u16::MAX;
+
+/// The message number of what a client says first where both ends are put together by a number; its data is that number.
+const GREETS: u16 = u16::MAX - 1;
 
 /// What a session sends.
 #[derive(Clone, Debug, Default)]
@@ -103,6 +107,11 @@ impl Outgoing {
         self.taken == self.end
     }
 
+    /// Up to where the stack has taken it.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
     /// Where the stream ends by now.
     pub(crate) fn end(&self) -> u64 {
         self.end
@@ -132,6 +141,13 @@ impl Outgoing {
         let data = if let Body::Numbered(_) = of.body { number } else { data };
         self.push(Piece { begin: self.end, len, data, message });
         if len == u64::MAX { 0 } else { len }
+    }
+
+    /// Adds the number of the session; gives how many bytes that is.
+    pub(crate) fn add_greeting(&mut self, number: u64) -> u64 {
+        let len = GREETING as u64;
+        self.push(Piece { begin: self.end, len, data: number, message: GREETS });
+        len
     }
 
     /// Adds message number `message` one way, drawn as number `n`, with its stamp, which has all but the length; gives how many bytes
@@ -260,6 +276,11 @@ impl Outgoing {
                 let Some(into) = scratch.get_mut(..bytes.len()) else { return &[] };
                 into.copy_from_slice(bytes);
                 into
+            }
+            _ if piece.message == GREETS => {
+                let Some(into) = scratch.get_mut(..GREETING) else { return &[] };
+                into.copy_from_slice(&greeting(piece.data));
+                into.get(at as usize..).unwrap_or_default()
             }
             (_, Some(message)) => of_message(message, script, piece.data, at, scratch),
             // they are kept from the first that was not taken on

@@ -11,6 +11,7 @@ use wirebeat_units::Nanos;
 
 use crate::alarms::Alarm;
 use crate::dns::DnsState;
+use crate::greeting::Greeting;
 use crate::messages::Messages;
 use crate::one_way::OneWayState;
 use crate::outgoing::Outgoing;
@@ -204,6 +205,8 @@ pub(crate) struct Session {
     /// The same bytes themselves, where the program looks into what it receives.
     pub(crate) early: Vec<u8>,
     pub(crate) protocol: Protocol,
+    /// Its number at both ends, where they are put together by it.
+    pub(crate) greeting: Option<Box<Greeting>>,
     /// When timers were started.
     pub(crate) timers: Vec<Nanos>,
     pub(crate) alarm: Alarm,
@@ -243,6 +246,7 @@ impl Session {
             received: 0,
             early: Vec::new(),
             protocol: Protocol::None,
+            greeting: None,
             timers: Vec::new(),
             alarm: Alarm::default(),
             established: false,

@@ -196,6 +196,22 @@ pub struct TwoTimes {
     pub actual: Distribution,
 }
 
+/// A session that is put together with that of the other end by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NumberedSession {
+    /// The number that its client said; `None`: it said none.
+    pub number: Option<u64>,
+    /// Bytes that the stack took of this end.
+    pub sent: u64,
+    /// Bytes that this end was given.
+    pub delivered: u64,
+    /// Whether it ended in order.
+    pub in_order: bool,
+}
+
+/// Sessions of which a meter keeps numbers, at most: 40 MiB.
+const NUMBERED_MAX: usize = 1 << 20;
+
 /// How messages one way arrived, each session by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -218,6 +234,12 @@ pub struct SessionSummary {
     pub statuses: BTreeMap<u16, u64>,
     /// How long things took, in the order of [`SessionTime::ALL`].
     pub times: [TwoTimes; 5],
+    /// Sessions that are put together with those of the other end.
+    #[serde(skip)]
+    pub numbered: Vec<NumberedSession>,
+    /// Further ones, of which nothing was kept.
+    #[serde(skip)]
+    pub not_numbered: u64,
     /// How messages one way arrived.
     pub arrivals: Arrivals<Distribution>,
     /// Timers that the program names, in nanoseconds.
@@ -248,6 +270,8 @@ impl SessionSummary {
             mine.planned.merge(&theirs.planned);
             mine.actual.merge(&theirs.actual);
         }
+        self.numbered.extend_from_slice(&other.numbered);
+        self.not_numbered = self.not_numbered.saturating_add(other.not_numbered);
         self.arrivals.gap.merge(&other.arrivals.gap);
         self.arrivals.jitter.merge(&other.arrivals.jitter);
         self.arrivals.length.merge(&other.arrivals.length);
@@ -296,6 +320,8 @@ pub struct SessionMeter {
     statuses: Vec<u64>,
     times: [TwoRecorders; 5],
     arrivals: Arrivals<Recorder>,
+    numbered: Vec<NumberedSession>,
+    not_numbered: u64,
     timers: Vec<Recorder>,
     lateness: Recorder,
     rtt: Recorder,
@@ -354,6 +380,14 @@ impl SessionMeter {
         }
     }
 
+    /// Notes a session that ended, for the other end's of the same number.
+    pub fn numbered(&mut self, session: NumberedSession) {
+        match self.numbered.len() < NUMBERED_MAX {
+            true => self.numbered.push(session),
+            false => self.not_numbered += 1,
+        }
+    }
+
     /// Records how much later than planned a session started.
     #[inline]
     pub fn started(&mut self, planned: Nanos, actual: Nanos) {
@@ -388,6 +422,8 @@ impl SessionMeter {
             counts: self.counts,
             statuses: statuses.map(|(status, &count)| (status, count)).collect(),
             times: self.times.each_ref().map(times),
+            numbered: self.numbered.clone(),
+            not_numbered: self.not_numbered,
             arrivals: Arrivals {
                 gap: self.arrivals.gap.distribution(),
                 jitter: self.arrivals.jitter.distribution(),

@@ -190,6 +190,10 @@ fn of_group(group: &SessionReport) -> Vec<Equation> {
         let terms = [("responses", responses), ("lost", lost), ("not awaited", rest)];
         checks.push(equation(&scope, ("requests", requests), &terms));
     }
+    if let Some(pairs) = group.pairs {
+        let in_order = ("pairs in order", pairs.in_order);
+        checks.push(equation(&scope, in_order, &[("with equal bytes", pairs.equal)]));
+    }
     // not every TCP says what was acknowledged
     if bytes.acked > 0 {
         let sent = ("bytes sent", bytes.sent);

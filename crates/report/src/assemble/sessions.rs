@@ -10,7 +10,8 @@ use super::rates::digits;
 use crate::model::{
     Expectation, FindingKind, PlannedActual, SessionBytes, SessionConnections, SessionDatagrams,
     SessionEnd, SessionEnds, SessionInterval, SessionIntervals, SessionMessages, SessionOneWay,
-    SessionRates, SessionReport, SessionSegments, SessionStarts, SessionTimes, Stats, StatusCount,
+    SessionPairs, SessionRates, SessionReport, SessionSegments, SessionStarts, SessionTimes, Stats,
+    StatusCount,
 };
 
 /// The transport that a report names; where it names none, that is TCP.
@@ -49,6 +50,8 @@ pub struct SessionGroup {
     /// The place among the groups of the other end of the same connections. `None` where that is not ours, and where something
     /// between the ends has connections of its own (a proxy), so that bytes of both ends need not be equal.
     pub paired_with: Option<usize>,
+    /// Sessions of both ends, put together by their numbers.
+    pub pairs: Option<SessionPairs>,
     /// What it did. `acked_bytes` has to be without SYN and FIN, which Linux counts as a byte each.
     pub summary: SessionSummary,
     /// What it counted of datagrams, where its sessions are streams over UDP.
@@ -112,6 +115,7 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
         from_ns: group.under_way.map(|(from, _)| from.get()),
         to_ns: group.under_way.map(|(_, to)| to.get()),
         paired_with: paired_with.and_then(|other| u32::try_from(other).ok()),
+        pairs: group.pairs,
         starts: SessionStarts {
             due: client.then_some(counts.due),
             expired: client.then_some(counts.expired),

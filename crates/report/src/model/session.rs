@@ -45,6 +45,10 @@ pub struct SessionReport {
     /// something between the ends makes connections of its own (a proxy).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paired_with: Option<u32>,
+    /// Sessions of both ends, put together by the number that the client says first; at the client's end alone, and where it was asked
+    /// for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pairs: Option<SessionPairs>,
     /// How sessions began.
     pub starts: SessionStarts,
     /// How they ended.
@@ -97,6 +101,24 @@ impl SessionReport {
             .chain(self.timers_ns.values_mut())
             .chain([&mut self.start_lateness_ns, &mut self.round_trip_ns])
     }
+}
+
+/// Established sessions of both ends, put together by their numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionPairs {
+    /// Numbers that both ends have.
+    pub paired: u64,
+    /// Those of them that ended in order at both ends.
+    pub in_order: u64,
+    /// Those of the in order of which each end was given as many bytes as the other one sent.
+    pub equal: u64,
+    /// Sessions that the client has and the server has not.
+    pub client_only: u64,
+    /// Sessions that the server has and the client has not, those without a number included.
+    pub server_only: u64,
+    /// Sessions of either end beyond the first 1,048,576 of a core: they are in none of the others.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
 }
 
 /// An end of sessions.

@@ -9,8 +9,8 @@ use super::style::{Style, clean, cut, hang};
 use super::table::{Cell, NOTHING, Table};
 use crate::human;
 use crate::model::{
-    Expectation, PlannedActual, Report, SessionDatagrams, SessionEnd, SessionOneWay, SessionRates,
-    SessionReport, SessionTimes, Stats, StatusCount,
+    Expectation, PlannedActual, Report, SessionDatagrams, SessionEnd, SessionOneWay, SessionPairs,
+    SessionRates, SessionReport, SessionTimes, Stats, StatusCount,
 };
 
 /// Groups that are shown; the rest are in the JSON form.
@@ -40,6 +40,7 @@ fn group(group: &SessionReport, style: Style) -> String {
     let mut out = style.strong(&heading(group)) + "\n";
     line(&mut out, "  ", &asked(group));
     out += &side_by_side(&counters(group), style);
+    line(&mut out, "  pairs: ", &group.pairs.as_ref().map_or_else(String::new, pairs));
     line(&mut out, "  datagrams: ", &group.datagrams.as_ref().map_or_else(String::new, datagrams));
     line(&mut out, "  one way: ", &group.one_way.as_ref().map_or_else(String::new, one_way));
     line(&mut out, "  rates: ", &group.rates.as_ref().map_or_else(String::new, rates));
@@ -135,6 +136,25 @@ fn counters(group: &SessionReport) -> Vec<Block> {
     let mut blocks = vec![begun, ended, data];
     blocks.retain(|block| !block.is_empty());
     blocks
+}
+
+/// "100 by the number, 100 in order, 100 with equal bytes, 1 of the client alone".
+fn pairs(of: &SessionPairs) -> String {
+    let mut said = format!(
+        "{} by the number, {} in order at both ends, {} of them with equal bytes",
+        human::count(of.paired),
+        human::count(of.in_order),
+        human::count(of.equal)
+    );
+    let others = [
+        (of.client_only, "of the client alone"),
+        (of.server_only, "of the server alone"),
+        (of.left_out, "not looked at"),
+    ];
+    for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
+        said += &format!(", {} {what}", human::count(count));
+    }
+    said
 }
 
 /// "125,000 sent; 124,900 received, 100 lost (0.0800 %), 3 out of order, jitter (RFC 1889) 12.0 µs".

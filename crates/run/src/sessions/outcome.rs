@@ -12,11 +12,11 @@ use wirebeat_report::assemble::{
 use wirebeat_report::model::{Change, End, FindingKind, Json, Report, SessionEnd};
 use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::scenario::Scenario;
-use wirebeat_traffic::values::session::Transport;
+use wirebeat_traffic::values::session::{Pairing, Transport};
 use wirebeat_units::Nanos;
 
 use super::worker::Finished;
-use super::{PreparedSessions, expectations, of, words};
+use super::{PreparedSessions, expectations, of, pairs, words};
 use crate::{control, facts};
 
 /// What a run of sessions left.
@@ -60,6 +60,9 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
         let mut group = described(&run, plan, side, summary, Span { begin, ended });
         group.paired_with = places.iter().position(|place| *place == (number, other));
         group.summary = summary.clone();
+        if plan.pair == Pairing::Payload && side == SessionEnd::Client {
+            group.pairs = pairs::of(summary, summaries.get(&(number, other)));
+        }
         let mine = intervals.iter().filter(|(of, end, _)| (*of, *end) == (number, side));
         group.intervals = mine.map(|(_, _, counts)| *counts).collect();
         let judged = side == SessionEnd::Client || plan.from.is_none();

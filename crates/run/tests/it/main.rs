@@ -43,6 +43,7 @@ mod one_way;
 mod own_cores;
 mod own_sessions;
 mod packet_logs;
+mod pairs;
 mod raw_ip;
 mod real_servers;
 mod receive_queues;

@@ -29,14 +29,17 @@ fn counted(of: &SessionReport) -> (u64, u64, u64, u64) {
 #[test]
 fn each_message_has_a_delay_over_tcp_and_udp() {
     let (up, both, udp) = (free_port(), free_port(), free_port());
-    let at = |port: u16| format!("from: a, to: a, servers: {{ addresses: 127.0.0.1, ports: {port} }}");
+    let at =
+        |port: u16| format!("from: a, to: a, servers: {{ addresses: 127.0.0.1, ports: {port} }}");
     let report = run(&format!(
         "sessions:\n  \
          up: {{ {}, users: 2, count: 2, program: {{ messages: {{ messages: 50, gap: {{ exponential: {{ mean: 2ms }} }} }} }}, \
          expect: [ received-messages == 100, lost-messages == 0, delay.max < 10s, delay.p50.actual < 1s, jitter.p50 < 1s, gap.max < 10s ] }}\n  \
          both: {{ {}, users: 1, count: 1, program: {{ messages: {{ time: 195ms, direction: both, size: {{ uniform: {{ min: 32B, max: 9kB }} }} }} }} }}\n  \
          udp: {{ {}, transport: udp, timeout: 500ms, users: 1, count: 2, program: {{ messages: {{ messages: 20, gap: 1ms, size: 200B }} }} }}\n",
-        at(up), at(both), at(udp)
+        at(up),
+        at(both),
+        at(udp)
     ));
     assert_eq!(report.verdict, Verdict::Done, "{report:#?}");
     let found = |name| ends(&report, name).map(counted);

@@ -14,7 +14,7 @@ use super::Program;
 use crate::distribution::Sampler;
 use crate::distribution::draw::Key;
 use crate::values::session::{
-    Limit, MAX_DATA, OnTimeout, Pool, PoolOrder, StackChoice, TcpSpec, Transport,
+    Limit, MAX_DATA, OnTimeout, Pairing, Pool, PoolOrder, StackChoice, TcpSpec, Transport,
 };
 
 /// Length of the block of random bytes: the largest prime below 2^16, so that data that is displaced by a round number shows.
@@ -55,6 +55,8 @@ pub struct SessionGroup {
     pub client: Option<Arc<Script>>,
     /// What our servers do.
     pub server: Option<Arc<Script>>,
+    /// By what the sessions of both ends are put together.
+    pub pair: Pairing,
     /// Whose TCP speaks.
     pub stack: StackChoice,
     /// What carries the messages.

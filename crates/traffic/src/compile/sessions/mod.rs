@@ -156,6 +156,7 @@ impl ScriptMaker<'_> {
             program: spec.program.name(),
             client,
             server,
+            pair: spec.pair,
             stack: spec.stack,
             transport: spec.transport,
             clients: PoolWalk::new(&clients(scenario, spec), client_key),
