@@ -195,6 +195,7 @@ const WEB_SERVER: &[Flag] = &[
     ("engine", "kernel", "--interface eth1 --stack own"),
     ("timeout", "3s", ""),
     ("size", "20kB", ""),
+    ("file", "page.html", ""),
     ("status", "404", ""),
     ("framing", "chunked", ""),
     ("header", "Server:x", ""),

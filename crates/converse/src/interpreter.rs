@@ -1,7 +1,7 @@
 //! Runs the ops of a session until it waits for something.
 
 use wirebeat_meter::session::SessionTime;
-use wirebeat_traffic::program::script::{Op, Receive};
+use wirebeat_traffic::program::script::{Op, Receive, Script};
 use wirebeat_units::Nanos;
 
 use crate::conversations::Conversations;
@@ -561,10 +561,20 @@ fn verify(side: &mut Side, at: u64, bytes: &[u8]) {
 }
 
 /// Whether `bytes` are the generated data from byte `at` of a message on; counts what was compared.
-pub(crate) fn is_generated(side: &mut Side, mut at: u64, mut bytes: &[u8]) -> bool {
+pub(crate) fn is_generated(side: &mut Side, at: u64, bytes: &[u8]) -> bool {
+    is_from(side, at, bytes, generated)
+}
+
+/// Whether `bytes` are those that `source` has from byte `at` of a message on; counts what was compared.
+pub(crate) fn is_from(
+    side: &mut Side,
+    mut at: u64,
+    mut bytes: &[u8],
+    source: fn(&Script, u64) -> &[u8],
+) -> bool {
     side.meter.counts.verified_bytes += bytes.len() as u64;
     while !bytes.is_empty() {
-        let should = generated(&side.script, at);
+        let should = source(&side.script, at);
         let len = should.len().min(bytes.len()).max(1);
         let (now, later) = bytes.split_at(len.min(bytes.len()));
         if should.get(..now.len()) != Some(now) {

@@ -64,6 +64,7 @@ fn lengths(message: &Message, n: u64, datagrams: bool) -> (u64, u64) {
             let data = if datagrams { of(law).clamp(1, MAX_DATAGRAM) } else { of(law) };
             (data, head.saturating_add(data))
         }
+        Body::Content(length) => (*length, head.saturating_add(*length)),
         Body::Prefixed(law) => {
             let data = of(law).max(PREFIX);
             (data, head.saturating_add(data))
@@ -317,6 +318,7 @@ fn of_message<'a>(
     let at = at - head.len() as u64;
     match &message.body {
         Body::None => &[],
+        Body::Content(_) => content(script, at),
         Body::Generated(_) | Body::Unlimited | Body::Stamped(_) => generated(script, at),
         Body::Prefixed(_) | Body::Numbered(_) => {
             match usize::try_from(at).ok().filter(|at| *at < PREFIX as usize) {
@@ -336,6 +338,14 @@ fn of_message<'a>(
 pub(crate) fn generated(script: &Script, at: u64) -> &[u8] {
     let begin = (at % PATTERN_LEN as u64) as usize;
     script.pattern.get(begin..).unwrap_or_default()
+}
+
+/// The content of a response of HTTP from byte `at` on: that of a file, where the script has one, else generated data.
+pub(crate) fn content(script: &Script, at: u64) -> &[u8] {
+    match &script.content {
+        Some(file) => usize::try_from(at).ok().and_then(|at| file.get(at..)).unwrap_or_default(),
+        None => generated(script, at),
+    }
 }
 
 /// A number with as many digits as the longest has.
@@ -358,7 +368,7 @@ fn chunked<'a>(script: &Script, data: u64, at: u64, scratch: &'a mut [u8]) -> &'
     let Some(body) = chunks(data) else { return &[] };
     let filled = body.fill(at, scratch, |mut offset, mut into| {
         while !into.is_empty() {
-            let from = generated(script, offset);
+            let from = content(script, offset);
             let len = from.len().min(into.len());
             let (now, later) = into.split_at_mut(len);
             match from.get(..len).filter(|from| !from.is_empty()) {
@@ -388,6 +398,7 @@ mod tests {
             times: Vec::new(),
             timers: Vec::new(),
             pattern: pattern.into(),
+            content: None,
             datagrams: false,
             dns: None,
         }

@@ -332,6 +332,9 @@ pub struct ServerArgs {
     /// messages: with --reverse and --both-ways, how long it is from one planned message to the next [default: 10ms]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     gap: Option<Duration>,
+    /// http: the file whose bytes are the content of responses, at most 64 MiB [default: generated data]
+    #[arg(long, value_name = "FILE", conflicts_with = "size")]
+    file: Option<String>,
     /// http: the status of responses [default: 200]
     #[arg(long, value_name = "STATUS", value_parser = values::count::<NonZeroU16>)]
     status: Option<NonZeroU16>,
@@ -370,6 +373,7 @@ impl ServerArgs {
         let mut flags: Vec<Given<'_>> = vec![
             ("--size", self.size.is_some(), &[HTTP, MESSAGES]),
             ("--gap", self.gap.is_some(), &[MESSAGES]),
+            ("--file", self.file.is_some(), &[HTTP]),
             ("--status", self.status.is_some(), &[HTTP]),
             ("--answer", !self.answer.is_empty(), &[DNS]),
             ("--answer-ttl", self.answer_ttl.is_some(), &[DNS]),
@@ -387,6 +391,7 @@ impl ServerArgs {
                 let usual = Http::default();
                 let mut http = Http {
                     size: self.size.clone().unwrap_or(usual.size),
+                    file: self.file.clone(),
                     status: self.status,
                     framing: self.framing.unwrap_or_default(),
                     ..usual

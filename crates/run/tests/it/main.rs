@@ -19,6 +19,7 @@ mod dns_sessions;
 mod flows_and_sessions;
 mod fragments;
 mod guest;
+mod http_files;
 mod impaired_wire;
 mod interop;
 mod interruptions;

@@ -191,6 +191,8 @@ pub struct Script {
     /// The random bytes of generated data: [`PATTERN_LEN`] of them, and the first 65,536 of them again, so that any piece of up
     /// to 64 KiB lies in one piece.
     pub pattern: Arc<[u8]>,
+    /// The content of responses of HTTP, where it is that of a file instead of generated data.
+    pub content: Option<Arc<[u8]>>,
     /// Whether each message is a datagram: it has at least 1 byte and fits one, and may be lost.
     pub datagrams: bool,
     /// What it asks for or answers, where the program is DNS.
@@ -294,14 +296,16 @@ pub enum Body {
     None,
     /// So many bytes.
     Generated(LengthLaw),
-    /// The same, behind its length: 8 bytes, big-endian, which count among it.
+    /// The script's content, as many bytes as that has.
+    Content(u64),
+    /// Generated data, behind its length: 8 bytes, big-endian, which count among it.
     Prefixed(LengthLaw),
     /// The same in a datagram, which begins with a number of 8 bytes, big-endian: that of the request.
     Numbered(LengthLaw),
     /// The same behind what says its length, its number and its times: [`STAMP`](crate::values::session::STAMP) bytes, which
     /// count among it.
     Stamped(LengthLaw),
-    /// The same in chunks of HTTP, of [`CHUNK`] bytes each.
+    /// The script's content where it has one, else generated data, in chunks of HTTP, of [`CHUNK`] bytes each.
     Chunked(LengthLaw),
     /// As much as goes through until the group's stop, or until the peer closes.
     Unlimited,

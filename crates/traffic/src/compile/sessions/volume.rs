@@ -210,7 +210,10 @@ fn responses(http: &Http, script: &Script) -> Option<Volume> {
     let message = script.messages.get(usize::from(number))?;
     let body = match message.body {
         Body::None => 0.0,
-        _ => mean(&http.size)?,
+        _ => match &script.content {
+            Some(content) => content.len() as f64,
+            None => mean(&http.size)?,
+        },
     };
     let chunks = match (http.framing, body > 0.0) {
         // "1000", twice CR LF; and the last chunk

@@ -82,6 +82,7 @@ impl ProgramSpec {
     pub fn files(&self) -> Vec<&str> {
         match self {
             ProgramSpec::Steps(steps) => steps.files(),
+            ProgramSpec::Http(http) => http.file.iter().map(String::as_str).collect(),
             _ => Vec::new(),
         }
     }
