@@ -59,9 +59,9 @@ impl Programs for Conversations {
         session.connection = Some(connection);
         session.established = true;
         session.active = now;
-        if session.greeting.is_some() {
+        let greets = session.greeting.is_some();
+        if greets {
             side.meter.counts.offered_bytes += session.out.add_greeting(session.number);
-            self.actions.push_back(Action::Send(connection));
         }
         // over UDP nobody has answered yet
         if !side.script.datagrams {
@@ -69,6 +69,7 @@ impl Programs for Conversations {
             side.meter.took(SessionTime::Connect, session.planned, session.started, now);
             self.tell_established(now, key);
         }
+        self.actions.extend(greets.then_some(Action::Send(connection)));
         self.go_on(now, key);
     }
 
