@@ -5,11 +5,14 @@
 
 use std::sync::Arc;
 
-use wirebeat_units::Fault;
+use wirebeat_units::{Fault, Nanos};
 
 use super::script::{ScriptMaker, add, add_time};
-use crate::program::script::{Body, Message, OneWay, Op, Script};
+use crate::program::script::{Body, Message, OneWay, Op, Script, TimeLaw};
 use crate::scenario::session::program::{Direction, Messages};
+
+/// How long a client over UDP stays after its last message, so that it arrives before the run ends.
+const STAYS: Nanos = Nanos::from_secs(1);
 
 /// What clients do.
 pub(super) fn client(
@@ -21,6 +24,9 @@ pub(super) fn client(
     let op = one_way(maker, messages, sends, script)?;
     script.ops.push(Op::Messages(op));
     if script.datagrams {
+        let stays = TimeLaw::Fixed(STAYS.min(maker.spec.timeout));
+        let stays = add_time(script, stays);
+        script.ops.push(Op::Think(stays));
         return Ok(());
     }
     if !sends && messages.is_endless() {
