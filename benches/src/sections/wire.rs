@@ -10,7 +10,7 @@ use wirebeat_engine::port::{RxPort, TxMeta, TxPlan, TxPort};
 use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::kernel::{Attachment, KernelOptions, KernelTx, XdpBuffers, XdpPlace};
 use wirebeat_engine_linux::packet::{Accept, PacketTx, PromptRx};
-use wirebeat_engine_linux::xdp::StationRx;
+use wirebeat_engine_linux::xdp::{StationMask, StationRx};
 use wirebeat_meter::codecs::UnixOffset;
 use wirebeat_testbed::End;
 use wirebeat_units::{BufferLen, Nanos};
@@ -171,7 +171,8 @@ fn one_end(
             Tcp::Kernel => {
                 let attachment = attach(end)?;
                 let mut tx = KernelTx::open(kernel_options(end, plan))?;
-                let mut rx = StationRx::open(end.interface(), attachment, station(near))?;
+                let own = StationMask { value: station(near), mask: MacAddr([0xff; 6]) };
+                let mut rx = StationRx::open(end.interface(), attachment, own)?;
                 play(&mut |count| write(&mut tx, &template, count), &mut || read(&mut rx))
             }
             Tcp::Packet | Tcp::Host => {

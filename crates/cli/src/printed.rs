@@ -156,6 +156,15 @@ const ECHO: &[Flag] = &[
 /// Flags of `load` and `serve` with bulk data.
 const BULK: &[Flag] = &[("reverse", "", ""), ("both-ways", "", ""), ("bytes", "1GB", "")];
 
+/// Flags of `load` and `serve` with messages one way.
+const MESSAGES: &[Flag] = &[
+    ("size", "1kB", ""),
+    ("gap", "20ms", ""),
+    ("requests", "9", ""),
+    ("reverse", "", ""),
+    ("both-ways", "", ""),
+];
+
 /// Flags of `load` and `serve` with requests and responses.
 const EXCHANGE: &[Flag] =
     &[("requests", "9", ""), ("request-size", "9kB", ""), ("response-size", "1MB", "")];
@@ -186,6 +195,7 @@ const WEB_SERVER: &[Flag] = &[
     ("engine", "kernel", "--interface eth1 --stack own"),
     ("timeout", "3s", ""),
     ("size", "20kB", ""),
+    ("file", "page.html", ""),
     ("status", "404", ""),
     ("framing", "chunked", ""),
     ("header", "Server:x", ""),
@@ -259,6 +269,18 @@ fn all() -> Vec<Printing> {
             least: "10.0.2.9:5201 --program bulk",
             flags: BULK.iter().copied().chain([("streams", "4", "")]).collect(),
             scenario: load,
+        },
+        Printing {
+            command: "load",
+            least: "10.0.2.9:5201 --program messages",
+            flags: MESSAGES.to_vec(),
+            scenario: load,
+        },
+        Printing {
+            command: "serve",
+            least: "messages --listen 80",
+            flags: MESSAGES.to_vec(),
+            scenario: serve,
         },
         Printing {
             command: "load",

@@ -12,11 +12,13 @@ use std::sync::Arc;
 use wirebeat_meter::session::{SessionCounts, SessionMeter, SessionSummary};
 use wirebeat_traffic::program::script::{Op, Receive, SessionGroup, Sessions};
 use wirebeat_traffic::schedule::Shard;
-use wirebeat_traffic::values::session::{Beyond, PoolOrder, StackChoice, Transport, gap};
+use wirebeat_traffic::values::session::{Beyond, Pairing, PoolOrder, StackChoice, Transport, gap};
 use wirebeat_units::Nanos;
 
 use crate::alarms::Alarms;
 use crate::gates::{self, Gates};
+use crate::greeting::Greeting;
+use crate::interpreter::sends_one_way;
 use crate::messages::Messages;
 use crate::pacer::Pacer;
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
@@ -35,6 +37,14 @@ pub(crate) fn first_protocol(transport: Transport) -> Protocol {
     match transport {
         Transport::Tcp => Protocol::None,
         Transport::Udp => Protocol::Messages(Messages::default()),
+    }
+}
+
+/// Where both ends are put together by a number: what a session knows of it at first.
+pub(crate) fn first_greeting(pair: Pairing) -> Option<Box<Greeting>> {
+    match pair {
+        Pairing::Totals => None,
+        Pairing::Payload => Some(Box::default()),
     }
 }
 
@@ -97,6 +107,8 @@ pub struct Conversations {
     paced: Vec<u16>,
     /// Whether no session starts any more.
     over: bool,
+    /// Which clock its times are of, as messages one way name it.
+    pub(crate) clock: u32,
     /// Whether all were closed: a datagram that comes now opens none.
     pub(crate) closed: bool,
 }
@@ -123,12 +135,19 @@ impl Conversations {
             gates: Gates::new(std::iter::once(sessions)),
             paced: Vec::new(),
             over: false,
+            clock: 0,
             closed: false,
         };
         for (number, plan) in (0_u16..).zip(&sessions.groups) {
             all.add(number, plan, begin);
         }
         all
+    }
+
+    /// Names the clock that the times of this run are of: those of two runs are compared where the name is the same. 0, which it is at
+    /// first, stands for a virtual clock.
+    pub fn name_clock(&mut self, clock: u32) {
+        self.clock = clock;
     }
 
     /// What groups wait for is counted there, for all loops of a run.
@@ -314,6 +333,7 @@ impl Conversations {
         let mut session = Session::new(side, number, planned, now);
         session.user = user;
         session.protocol = first_protocol(of.plan.transport);
+        session.greeting = first_greeting(of.plan.pair);
         let key = self.insert(session);
         if let Some(side) = self.sides.get_mut(usize::from(side)) {
             side.meter.counts.opened += 1;
@@ -411,7 +431,7 @@ impl Conversations {
         let Some(session) = self.sessions.get_mut(key as usize) else { return };
         let (side, user, number) = (session.side, session.user, session.number);
         session.side = NO_SIDE;
-        session.protocol = Protocol::None;
+        (session.protocol, session.greeting) = (Protocol::None, None);
         (session.timers, session.early) = (Vec::new(), Vec::new());
         self.free.push(key);
         let Some(&group) = self.group_of.get(usize::from(side)) else { return };
@@ -484,7 +504,10 @@ impl Conversations {
             let group = self.group_of.get(usize::from(session.side));
             let group = group.and_then(|&group| self.groups.get(usize::from(group)));
             let is_over = group.is_some_and(|group| group.stop <= now);
-            if is_over && matches!(session.wait, Wait::Unlimited | Wait::Stop) {
+            let side = self.sides.get(usize::from(session.side));
+            let pauses =
+                session.wait == Wait::Time && side.is_some_and(|side| sends_one_way(session, side));
+            if is_over && (pauses || matches!(session.wait, Wait::Unlimited | Wait::Stop)) {
                 self.go_on(now, SessionKey(key as u32));
             }
         }

@@ -1,10 +1,11 @@
 //! What a stack tells of sessions, and what follows.
 
-use wirebeat_meter::session::SessionTime;
+use wirebeat_meter::session::{NumberedSession, SessionTime};
 use wirebeat_traffic::values::session::Transport;
 use wirebeat_units::Nanos;
 
-use crate::conversations::{Conversations, Group, NO_SIDE, first_protocol};
+use crate::conversations::{Conversations, Group, NO_SIDE, first_greeting, first_protocol};
+use crate::interpreter::sends_one_way;
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{Action, Connection, ConnectionStats, ProfileId, Programs, Reason, SessionKey};
 
@@ -30,6 +31,7 @@ impl Programs for Conversations {
             self.gates.established(group, now);
         }
         let protocol = first_protocol(of.plan.transport);
+        let greeting = first_greeting(of.plan.pair);
         let counts = self.sides.get_mut(usize::from(side)).map(|side| &mut side.meter.counts)?;
         counts.opened += 1;
         counts.established += 1;
@@ -37,7 +39,7 @@ impl Programs for Conversations {
         let mut session = Session::new(side, number, now, now);
         session.connection = Some(connection);
         session.established = true;
-        session.protocol = protocol;
+        (session.protocol, session.greeting) = (protocol, greeting);
         let key = self.insert(session);
         if let Some(side) = self.sides.get_mut(usize::from(side)) {
             side.meter.note_open(now);
@@ -57,12 +59,17 @@ impl Programs for Conversations {
         session.connection = Some(connection);
         session.established = true;
         session.active = now;
+        let greets = session.greeting.is_some();
+        if greets {
+            side.meter.counts.offered_bytes += session.out.add_greeting(session.number);
+        }
         // over UDP nobody has answered yet
         if !side.script.datagrams {
             side.meter.counts.established += 1;
             side.meter.took(SessionTime::Connect, session.planned, session.started, now);
             self.tell_established(now, key);
         }
+        self.actions.extend(greets.then_some(Action::Send(connection)));
         self.go_on(now, key);
     }
 
@@ -113,7 +120,10 @@ impl Programs for Conversations {
             Protocol::None if keeps && session.fate.is_none() && session.wait != Wait::End => {
                 KEPT.saturating_sub(session.early.len())
             }
-            Protocol::None | Protocol::HttpClient(_) | Protocol::Messages(_) => ROOM,
+            Protocol::None
+            | Protocol::HttpClient(_)
+            | Protocol::Messages(_)
+            | Protocol::OneWay(_) => ROOM,
             Protocol::Echo(kept) => KEPT.saturating_sub(kept.len()),
             Protocol::Dns(dns) => dns.room(),
             Protocol::HttpServer(http) if http.pending.is_empty() => KEPT,
@@ -123,11 +133,20 @@ impl Programs for Conversations {
         }
     }
 
-    fn received(&mut self, now: Nanos, key: SessionKey, bytes: &[u8]) {
+    fn received(&mut self, now: Nanos, key: SessionKey, mut bytes: &[u8]) {
         let Some((session, side)) = self.both(key) else { return };
         session.active = now;
         side.meter.counts.delivered_bytes += bytes.len() as u64;
         if session.fate.is_some() {
+            return;
+        }
+        if let Some(greeting) = &mut session.greeting {
+            greeting.delivered += bytes.len() as u64;
+            if side.end == End::Server && !greeting.read(&mut bytes) {
+                return self.give_up(now, key, Fate::Malformed);
+            }
+        }
+        if bytes.is_empty() {
             return;
         }
         first_byte(session, side, now);
@@ -135,6 +154,7 @@ impl Programs for Conversations {
             Protocol::None | Protocol::Messages(_) => self.received_data(now, key, bytes),
             Protocol::HttpClient(_) => self.received_response(now, key, bytes),
             Protocol::HttpServer(_) => self.received_request(now, key, bytes),
+            Protocol::OneWay(_) => self.received_one_way(now, key, bytes),
             Protocol::Echo(_) => self.received_echo(key, bytes),
             Protocol::Dns(_) => self.received_dns(now, key, bytes),
             Protocol::Text(_) => self.received_text(now, key, bytes),
@@ -151,18 +171,27 @@ impl Programs for Conversations {
 
     fn peer_closed(&mut self, now: Nanos, key: SessionKey) {
         let is_early = self.is_client(key) && !self.is_over(now, key);
-        let Some(session) = self.session(key) else { return };
+        let Some((session, side)) = self.both(key) else { return };
         session.peer_closed = true;
         session.active = now;
         if session.fate.is_some() {
             return;
         }
+        let is_within = match &session.protocol {
+            Protocol::OneWay(state) => state.is_within_message(),
+            _ => false,
+        };
         match session.wait {
             Wait::Data(_) | Wait::Text(_) => self.give_up(now, key, Fate::ClosedEarly),
+            _ if is_within && session.wait != Wait::End => {
+                self.give_up(now, key, Fate::ClosedEarly);
+            }
             Wait::Protocol => self.peer_closed_protocol(now, key),
             // a client that sends until its group stops was to be heard to its end
             Wait::Unlimited if is_early => self.give_up(now, key, Fate::ClosedEarly),
             Wait::PeerClose | Wait::Unlimited => self.go_on(now, key),
+            // what has no end by itself ends
+            Wait::Time if sends_one_way(session, side) => self.go_on(now, key),
             // what is left to do needs nothing of the peer, or will see that it is gone
             Wait::Nothing
             | Wait::Connect
@@ -210,6 +239,17 @@ impl Programs for Conversations {
             || session.fate == Some(Fate::Done);
         if in_order && side.end == End::Client {
             side.meter.took(SessionTime::Session, session.planned, session.started, now);
+        }
+        if let Some(greeting) = session.greeting.take().filter(|_| session.established) {
+            side.meter.numbered(NumberedSession {
+                number: match side.end {
+                    End::Client => Some(session.number),
+                    End::Server => greeting.number(),
+                },
+                sent: session.out.taken().saturating_add(stats.in_flight),
+                delivered: greeting.delivered,
+                in_order,
+            });
         }
         side.meter.note_end(now);
         side.meter.counts.acked_bytes += stats.acked;

@@ -6,7 +6,8 @@ use wirebeat_traffic::program::script::{HttpClient, HttpServer, Op};
 use wirebeat_units::Nanos;
 
 use crate::conversations::Conversations;
-use crate::interpreter::is_generated;
+use crate::interpreter::is_from;
+use crate::outgoing::content as of_response;
 use crate::session::{Fate, HttpClientState, Protocol, Session, Side, Wait};
 use crate::stack::{Action, SessionKey};
 
@@ -101,7 +102,7 @@ impl Conversations {
                 ResponseEvent::Body(content) => {
                     let at = http.content;
                     http.content = at.saturating_add(content.len() as u64);
-                    if op.verify && !is_generated(side, at, content) {
+                    if op.verify && !is_from(side, at, content, of_response) {
                         http.damaged = true;
                     }
                 }

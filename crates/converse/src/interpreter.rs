@@ -1,11 +1,12 @@
 //! Runs the ops of a session until it waits for something.
 
 use wirebeat_meter::session::SessionTime;
-use wirebeat_traffic::program::script::{Op, Receive};
+use wirebeat_traffic::program::script::{Op, Receive, Script};
 use wirebeat_units::Nanos;
 
 use crate::conversations::Conversations;
 use crate::events::{KEPT, first_byte};
+use crate::greeting::GREETING;
 use crate::outgoing::{PREFIX, generated};
 use crate::session::{DataWait, End, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{Action, SessionKey};
@@ -38,6 +39,8 @@ impl Conversations {
             // the time between two requests of HTTP is over, not HTTP itself
             Wait::Time if matches!(session.protocol, Protocol::HttpClient(_)) => {}
             Wait::Time if session.protocol.asks_by_dns() => {}
+            // the gap between two messages is over, not the messages themselves
+            Wait::Time if sends_one_way(session, side) => {}
             Wait::Unlimited => {
                 let bytes = session.out.cut();
                 side.meter.counts.offered_bytes += bytes;
@@ -85,6 +88,10 @@ impl Conversations {
                     Outcome::Wait(Wait::Protocol)
                 }
                 Op::Dns => return self.run_dns(now, key),
+                Op::Messages(plan) => match self.send_by_plan(now, key, plan) {
+                    true => Outcome::Next,
+                    false => return,
+                },
                 Op::Reset => {
                     session.fate = Some(Fate::Done);
                     session.wait = Wait::End;
@@ -382,6 +389,11 @@ impl Conversations {
     }
 }
 
+/// Whether the session is at messages one way.
+pub(crate) fn sends_one_way(session: &Session, side: &Side) -> bool {
+    matches!(side.script.ops.get(usize::from(session.pc)), Some(Op::Messages(_)))
+}
+
 /// An op that needs the session and its side alone.
 fn simple(op: &Op, session: &mut Session, side: &mut Side, now: Nanos) -> Outcome {
     match op {
@@ -397,7 +409,11 @@ fn simple(op: &Op, session: &mut Session, side: &mut Side, now: Nanos) -> Outcom
                 Receive::Bytes(bytes) => *bytes,
                 Receive::Prefixed | Receive::Message(_) => u64::MAX,
                 // what was sent last
-                Receive::Back(_) => session.out.end().saturating_sub(session.received_back()),
+                Receive::Back(_) => {
+                    let greeting = session.greeting.as_ref().map_or(0, |_| GREETING as u64);
+                    let said = session.out.end().saturating_sub(greeting);
+                    said.saturating_sub(session.received_back())
+                }
             };
             // what came before it was asked for counts
             if wait.left < u64::MAX {
@@ -545,10 +561,20 @@ fn verify(side: &mut Side, at: u64, bytes: &[u8]) {
 }
 
 /// Whether `bytes` are the generated data from byte `at` of a message on; counts what was compared.
-pub(crate) fn is_generated(side: &mut Side, mut at: u64, mut bytes: &[u8]) -> bool {
+pub(crate) fn is_generated(side: &mut Side, at: u64, bytes: &[u8]) -> bool {
+    is_from(side, at, bytes, generated)
+}
+
+/// Whether `bytes` are those that `source` has from byte `at` of a message on; counts what was compared.
+pub(crate) fn is_from(
+    side: &mut Side,
+    mut at: u64,
+    mut bytes: &[u8],
+    source: fn(&Script, u64) -> &[u8],
+) -> bool {
     side.meter.counts.verified_bytes += bytes.len() as u64;
     while !bytes.is_empty() {
-        let should = generated(&side.script, at);
+        let should = source(&side.script, at);
         let len = should.len().min(bytes.len()).max(1);
         let (now, later) = bytes.split_at(len.min(bytes.len()));
         if should.get(..now.len()) != Some(now) {

@@ -11,14 +11,17 @@ pub mod converse;
 mod dns;
 mod events;
 mod gates;
+mod greeting;
 mod http;
 mod interpreter;
 mod messages;
+mod one_way;
 mod outgoing;
 mod pacer;
 mod samples;
 mod session;
 pub mod stack;
+mod stamp;
 #[cfg(test)]
 mod tests;
 

@@ -64,6 +64,7 @@ impl Conversations {
         match &session.protocol {
             Protocol::Echo(_) => self.echo_message(now, key, bytes),
             Protocol::Dns(_) => self.dns_message(now, key, bytes),
+            Protocol::OneWay(_) => self.one_way_message(now, key, bytes),
             _ => self.take_message(now, key, bytes),
         }
     }

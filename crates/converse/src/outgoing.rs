@@ -7,7 +7,10 @@ use std::collections::VecDeque;
 
 use wirebeat_http::ChunkedBody;
 use wirebeat_traffic::program::script::{Body, CHUNK, LengthLaw, Message, PATTERN_LEN, Script};
-use wirebeat_traffic::values::session::{MAX_DATAGRAM, NUMBER};
+use wirebeat_traffic::values::session::{MAX_DATAGRAM, MAX_STAMPED, NUMBER, STAMP};
+
+use crate::greeting::{GREETING, greeting};
+use crate::stamp::Stamp;
 
 /// How many messages of a session may wait to be taken: of one that sends each 10 ms, those of a round trip of 2.5 s.
 pub(crate) const PIECES: usize = 256;
@@ -33,10 +36,15 @@ struct Piece {
 /// The message number of bytes that the session keeps until they are taken: what is sent back, and what it made itself.
 const KEPT: u16 = u16::MAX;
 
+/// The message number of what a client says first where both ends are put together by a number; its data is that number.
+const GREETS: u16 = u16::MAX - 1;
+
 /// What a session sends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outgoing {
     pieces: VecDeque<Piece>,
+    /// What the last of the pieces begin with, where they are stamped: a session that begins to send such messages sends no others.
+    stamps: VecDeque<[u8; STAMP as usize]>,
     /// Where the next message begins.
     end: u64,
     /// Up to where the stack has taken it.
@@ -56,6 +64,7 @@ fn lengths(message: &Message, n: u64, datagrams: bool) -> (u64, u64) {
             let data = if datagrams { of(law).clamp(1, MAX_DATAGRAM) } else { of(law) };
             (data, head.saturating_add(data))
         }
+        Body::Content(length) => (*length, head.saturating_add(*length)),
         Body::Prefixed(law) => {
             let data = of(law).max(PREFIX);
             (data, head.saturating_add(data))
@@ -67,6 +76,11 @@ fn lengths(message: &Message, n: u64, datagrams: bool) -> (u64, u64) {
         }
         Body::Numbered(law) => {
             let data = of(law).clamp(NUMBER, MAX_DATAGRAM);
+            (data, data)
+        }
+        Body::Stamped(law) => {
+            let longest = if datagrams { MAX_DATAGRAM } else { MAX_STAMPED };
+            let data = of(law).clamp(STAMP, longest);
             (data, data)
         }
         Body::Unlimited => (u64::MAX, u64::MAX),
@@ -84,12 +98,19 @@ impl Outgoing {
         if self.pieces.capacity() == 0 {
             self.pieces = std::mem::take(&mut done.pieces);
             self.pieces.clear();
+            self.stamps = std::mem::take(&mut done.stamps);
+            self.stamps.clear();
         }
     }
 
     /// Whether everything was taken.
     pub(crate) fn is_taken(&self) -> bool {
         self.taken == self.end
+    }
+
+    /// Up to where the stack has taken it.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// Where the stream ends by now.
@@ -121,6 +142,30 @@ impl Outgoing {
         let data = if let Body::Numbered(_) = of.body { number } else { data };
         self.push(Piece { begin: self.end, len, data, message });
         if len == u64::MAX { 0 } else { len }
+    }
+
+    /// Adds the number of the session; gives how many bytes that is.
+    pub(crate) fn add_greeting(&mut self, number: u64) -> u64 {
+        let len = GREETING as u64;
+        self.push(Piece { begin: self.end, len, data: number, message: GREETS });
+        len
+    }
+
+    /// Adds message number `message` one way, drawn as number `n`, with its stamp, which has all but the length; gives how many bytes
+    /// that is.
+    pub(crate) fn add_stamped(
+        &mut self,
+        script: &Script,
+        message: u16,
+        n: u64,
+        stamp: Stamp,
+    ) -> u64 {
+        let Some(of) = script.messages.get(usize::from(message)) else { return 0 };
+        let (data, len) = lengths(of, n, script.datagrams);
+        let length = data.try_into().unwrap_or(u32::MAX);
+        self.stamps.push_back(Stamp { length, ..stamp }.encode());
+        self.push(Piece { begin: self.end, len, data, message });
+        len
     }
 
     /// Adds a message of `len` bytes that the session keeps.
@@ -181,6 +226,9 @@ impl Outgoing {
                 break;
             }
             self.pieces.pop_front();
+            if self.stamps.len() > self.pieces.len() {
+                self.stamps.pop_front();
+            }
         }
         if self.pieces.len() == 1
             && let Some(piece) = self.pieces.front_mut().filter(|piece| piece.message == KEPT)
@@ -215,13 +263,29 @@ impl Outgoing {
     ) -> &'a [u8] {
         let within =
             |piece: &&Piece| (piece.begin..piece.begin.saturating_add(piece.len)).contains(&offset);
-        let Some(piece) = self.pieces.iter().rev().find(within) else { return &[] };
+        let Some(place) = self.pieces.iter().rposition(|piece| within(&piece)) else {
+            return &[];
+        };
+        let Some(piece) = self.pieces.get(place) else { return &[] };
         let at = offset - piece.begin;
         let left = piece.len.saturating_sub(at);
-        let bytes = match script.messages.get(usize::from(piece.message)) {
-            Some(message) => of_message(message, script, piece.data, at, scratch),
+        let stamp = (place + self.stamps.len()).checked_sub(self.pieces.len());
+        let stamp = stamp.and_then(|place| self.stamps.get(place));
+        let bytes = match (stamp, script.messages.get(usize::from(piece.message))) {
+            (Some(stamp), _) if at < STAMP => {
+                let bytes = stamp.get(at as usize..).unwrap_or_default();
+                let Some(into) = scratch.get_mut(..bytes.len()) else { return &[] };
+                into.copy_from_slice(bytes);
+                into
+            }
+            _ if piece.message == GREETS => {
+                let Some(into) = scratch.get_mut(..GREETING) else { return &[] };
+                into.copy_from_slice(&greeting(piece.data));
+                into.get(at as usize..).unwrap_or_default()
+            }
+            (_, Some(message)) => of_message(message, script, piece.data, at, scratch),
             // they are kept from the first that was not taken on
-            None => echo.get(offset.saturating_sub(self.taken) as usize..).unwrap_or_default(),
+            (_, None) => echo.get(offset.saturating_sub(self.taken) as usize..).unwrap_or_default(),
         };
         let len = (bytes.len() as u64).min(left);
         let bytes = bytes.get(..len as usize).unwrap_or_default();
@@ -254,7 +318,8 @@ fn of_message<'a>(
     let at = at - head.len() as u64;
     match &message.body {
         Body::None => &[],
-        Body::Generated(_) | Body::Unlimited => generated(script, at),
+        Body::Content(_) => content(script, at),
+        Body::Generated(_) | Body::Unlimited | Body::Stamped(_) => generated(script, at),
         Body::Prefixed(_) | Body::Numbered(_) => {
             match usize::try_from(at).ok().filter(|at| *at < PREFIX as usize) {
                 Some(at) => {
@@ -273,6 +338,14 @@ fn of_message<'a>(
 pub(crate) fn generated(script: &Script, at: u64) -> &[u8] {
     let begin = (at % PATTERN_LEN as u64) as usize;
     script.pattern.get(begin..).unwrap_or_default()
+}
+
+/// The content of a response of HTTP from byte `at` on: that of a file, where the script has one, else generated data.
+pub(crate) fn content(script: &Script, at: u64) -> &[u8] {
+    match &script.content {
+        Some(file) => usize::try_from(at).ok().and_then(|at| file.get(at..)).unwrap_or_default(),
+        None => generated(script, at),
+    }
 }
 
 /// A number with as many digits as the longest has.
@@ -295,7 +368,7 @@ fn chunked<'a>(script: &Script, data: u64, at: u64, scratch: &'a mut [u8]) -> &'
     let Some(body) = chunks(data) else { return &[] };
     let filled = body.fill(at, scratch, |mut offset, mut into| {
         while !into.is_empty() {
-            let from = generated(script, offset);
+            let from = content(script, offset);
             let len = from.len().min(into.len());
             let (now, later) = into.split_at_mut(len);
             match from.get(..len).filter(|from| !from.is_empty()) {
@@ -325,6 +398,7 @@ mod tests {
             times: Vec::new(),
             timers: Vec::new(),
             pattern: pattern.into(),
+            content: None,
             datagrams: false,
             dns: None,
         }

@@ -11,7 +11,9 @@ use wirebeat_units::Nanos;
 
 use crate::alarms::Alarm;
 use crate::dns::DnsState;
+use crate::greeting::Greeting;
 use crate::messages::Messages;
+use crate::one_way::OneWayState;
 use crate::outgoing::Outgoing;
 use crate::stack::Connection;
 
@@ -113,6 +115,8 @@ pub(crate) enum Protocol {
     Dns(Box<DnsState>),
     /// Datagrams, one after the other.
     Messages(Messages),
+    /// Messages one way.
+    OneWay(Box<OneWayState>),
     /// What is sent back and not taken yet.
     Echo(Vec<u8>),
     /// The last bytes before a text that is waited for.
@@ -127,6 +131,7 @@ impl Protocol {
                 http.pending.is_empty() && http.reader.progress().0 == 0 && http.reader.held() == 0
             }
             Protocol::Echo(kept) => kept.is_empty(),
+            Protocol::OneWay(state) => !state.is_within_message(),
             Protocol::Dns(dns) => dns.is_idle_server(),
             _ => false,
         }
@@ -200,6 +205,8 @@ pub(crate) struct Session {
     /// The same bytes themselves, where the program looks into what it receives.
     pub(crate) early: Vec<u8>,
     pub(crate) protocol: Protocol,
+    /// Its number at both ends, where they are put together by it.
+    pub(crate) greeting: Option<Box<Greeting>>,
     /// When timers were started.
     pub(crate) timers: Vec<Nanos>,
     pub(crate) alarm: Alarm,
@@ -239,6 +246,7 @@ impl Session {
             received: 0,
             early: Vec::new(),
             protocol: Protocol::None,
+            greeting: None,
             timers: Vec::new(),
             alarm: Alarm::default(),
             established: false,

@@ -83,6 +83,18 @@ counts! {
         late_responses
         /// Messages that are none of the protocol (DNS), and were left aside.
         malformed_messages
+        /// Messages one way that were handed to the stack.
+        messages_sent
+        /// Messages one way that were received whole, each once.
+        messages_received
+        /// Messages one way that were not received though a later one was. One that comes late takes its loss back.
+        messages_lost
+        /// Messages one way that came after a later one.
+        messages_out_of_order
+        /// Messages one way that were there already.
+        messages_duplicate
+        /// Received messages one way whose times are of another host's clock: they have no delay.
+        messages_of_other_clocks
         /// Bytes that programs asked to be sent.
         offered_bytes
         /// Bytes that the stack took. With sockets: that the kernel took.
@@ -146,14 +158,21 @@ pub enum SessionTime {
     FirstByte,
     /// From a request to the last byte of its response.
     Response,
+    /// One way: from when a message was sent to its last byte at the other end, which records it.
+    Delay,
     /// From the start to the end of a session that ended in order.
     Session,
 }
 
 impl SessionTime {
     /// All, in the order of a session.
-    pub const ALL: [SessionTime; 4] =
-        [SessionTime::Connect, SessionTime::FirstByte, SessionTime::Response, SessionTime::Session];
+    pub const ALL: [SessionTime; 5] = [
+        SessionTime::Connect,
+        SessionTime::FirstByte,
+        SessionTime::Response,
+        SessionTime::Delay,
+        SessionTime::Session,
+    ];
 
     /// The name in reports and expectations.
     pub const fn name(self) -> &'static str {
@@ -161,6 +180,7 @@ impl SessionTime {
             SessionTime::Connect => "connect",
             SessionTime::FirstByte => "first-byte",
             SessionTime::Response => "response",
+            SessionTime::Delay => "delay",
             SessionTime::Session => "session",
         }
     }
@@ -176,6 +196,34 @@ pub struct TwoTimes {
     pub actual: Distribution,
 }
 
+/// A session that is put together with that of the other end by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NumberedSession {
+    /// The number that its client said; `None`: it said none.
+    pub number: Option<u64>,
+    /// Bytes that the stack took of this end.
+    pub sent: u64,
+    /// Bytes that this end was given.
+    pub delivered: u64,
+    /// Whether it ended in order.
+    pub in_order: bool,
+}
+
+/// Sessions of which a meter keeps numbers, at most: 40 MiB.
+const NUMBERED_MAX: usize = 1 << 20;
+
+/// How messages one way arrived, each session by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Arrivals<D> {
+    /// From one arrival to the next, in nanoseconds.
+    pub gap: D,
+    /// By how much the delays of two messages that arrived one after the other differ (RFC 4689 §3.2.5), in nanoseconds.
+    pub jitter: D,
+    /// Lengths of messages, in bytes.
+    pub length: D,
+}
+
 /// What a group of sessions did at one end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -185,7 +233,15 @@ pub struct SessionSummary {
     /// Responses by their status, where the protocol has one (HTTP).
     pub statuses: BTreeMap<u16, u64>,
     /// How long things took, in the order of [`SessionTime::ALL`].
-    pub times: [TwoTimes; 4],
+    pub times: [TwoTimes; 5],
+    /// Sessions that are put together with those of the other end.
+    #[serde(skip)]
+    pub numbered: Vec<NumberedSession>,
+    /// Further ones, of which nothing was kept.
+    #[serde(skip)]
+    pub not_numbered: u64,
+    /// How messages one way arrived.
+    pub arrivals: Arrivals<Distribution>,
     /// Timers that the program names, in nanoseconds.
     pub timers: BTreeMap<String, Distribution>,
     /// How much later than planned sessions started, in nanoseconds.
@@ -214,6 +270,11 @@ impl SessionSummary {
             mine.planned.merge(&theirs.planned);
             mine.actual.merge(&theirs.actual);
         }
+        self.numbered.extend_from_slice(&other.numbered);
+        self.not_numbered = self.not_numbered.saturating_add(other.not_numbered);
+        self.arrivals.gap.merge(&other.arrivals.gap);
+        self.arrivals.jitter.merge(&other.arrivals.jitter);
+        self.arrivals.length.merge(&other.arrivals.length);
         for (name, theirs) in &other.timers {
             self.timers.entry(name.clone()).or_default().merge(theirs);
         }
@@ -229,11 +290,12 @@ impl SessionSummary {
 
     /// How long `what` took.
     pub fn time(&self, what: SessionTime) -> &TwoTimes {
-        let [connect, first_byte, response, session] = &self.times;
+        let [connect, first_byte, response, delay, session] = &self.times;
         match what {
             SessionTime::Connect => connect,
             SessionTime::FirstByte => first_byte,
             SessionTime::Response => response,
+            SessionTime::Delay => delay,
             SessionTime::Session => session,
         }
     }
@@ -256,7 +318,10 @@ pub struct SessionMeter {
     /// Counters; the interpreter of sessions counts them up.
     pub counts: SessionCounts,
     statuses: Vec<u64>,
-    times: [TwoRecorders; 4],
+    times: [TwoRecorders; 5],
+    arrivals: Arrivals<Recorder>,
+    numbered: Vec<NumberedSession>,
+    not_numbered: u64,
     timers: Vec<Recorder>,
     lateness: Recorder,
     rtt: Recorder,
@@ -305,6 +370,24 @@ impl SessionMeter {
         }
     }
 
+    /// Records a message one way of `length` bytes. `gap` and `jitter` are since the one before, where there was one.
+    #[inline]
+    pub fn arrived(&mut self, length: u64, since: Option<(Nanos, i64)>) {
+        self.arrivals.length.record(length.try_into().unwrap_or(i64::MAX));
+        if let Some((gap, jitter)) = since {
+            self.arrivals.gap.record(gap.get().try_into().unwrap_or(i64::MAX));
+            self.arrivals.jitter.record(jitter);
+        }
+    }
+
+    /// Notes a session that ended, for the other end's of the same number.
+    pub fn numbered(&mut self, session: NumberedSession) {
+        match self.numbered.len() < NUMBERED_MAX {
+            true => self.numbered.push(session),
+            false => self.not_numbered += 1,
+        }
+    }
+
     /// Records how much later than planned a session started.
     #[inline]
     pub fn started(&mut self, planned: Nanos, actual: Nanos) {
@@ -339,6 +422,13 @@ impl SessionMeter {
             counts: self.counts,
             statuses: statuses.map(|(status, &count)| (status, count)).collect(),
             times: self.times.each_ref().map(times),
+            numbered: self.numbered.clone(),
+            not_numbered: self.not_numbered,
+            arrivals: Arrivals {
+                gap: self.arrivals.gap.distribution(),
+                jitter: self.arrivals.jitter.distribution(),
+                length: self.arrivals.length.distribution(),
+            },
             timers: named.map(|(name, timer)| (name.clone(), timer.distribution())).collect(),
             lateness: self.lateness.distribution(),
             rtt: self.rtt.distribution(),

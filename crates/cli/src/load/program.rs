@@ -7,7 +7,7 @@ use clap::builder::TypedValueParser;
 use wirebeat_traffic::scenario::departures::Duration;
 use wirebeat_traffic::scenario::session::program::dns::{DnsType, Rcode};
 use wirebeat_traffic::scenario::session::program::{
-    Bulk, Direction, Dns, Echo, Exchange, Http, HttpBody, Method,
+    Bulk, Direction, Dns, Echo, Exchange, Http, HttpBody, Messages, Method,
 };
 use wirebeat_traffic::scenario::session::{DataSize, ProgramSpec};
 use wirebeat_units::{Bytes, Fault, Nanos, fault};
@@ -22,12 +22,16 @@ pub enum Program {
     RequestResponse,
     Bulk,
     Echo,
+    Messages,
     Dns,
 }
 
-use Program::{Bulk as BULK, Dns as DNS, Echo as ECHO, Http as HTTP, RequestResponse as EXCHANGE};
+use Program::{
+    Bulk as BULK, Dns as DNS, Echo as ECHO, Http as HTTP, Messages as MESSAGES,
+    RequestResponse as EXCHANGE,
+};
 
-const PROGRAMS: [(&str, &str, Program); 5] = [
+const PROGRAMS: [(&str, &str, Program); 6] = [
     ("http", "HTTP/1.1: the client requests, the server responds", HTTP),
     (
         "request-response",
@@ -36,6 +40,7 @@ const PROGRAMS: [(&str, &str, Program); 5] = [
     ),
     ("bulk", "As much data as goes through, one way or both", BULK),
     ("echo", "Messages that the server sends back: the round trip of each is measured", ECHO),
+    ("messages", "Messages one way: the delay of each is measured where it arrives", MESSAGES),
     ("dns", "Queries for a name, over UDP or TCP", DNS),
 ];
 
@@ -88,7 +93,7 @@ pub struct ClientArgs {
     /// What both ends say [default: http with a URL]
     #[arg(long, value_name = "PROGRAM", value_parser = program())]
     pub program: Option<Program>,
-    /// How many requests a session has; with echo, messages [default: 1]
+    /// How many requests a session has; with echo and messages, messages [default: 1; of messages as many as there is time for]
     #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU32>)]
     requests: Option<NonZeroU32>,
     /// http, request-response: how long the client waits from a response to its next request [default: not at all]
@@ -121,10 +126,10 @@ pub struct ClientArgs {
     /// request-response: how many bytes a response has; the server has to be given the same [default: 1kB]
     #[arg(long, value_name = "SIZE", value_parser = values::data_size)]
     response_size: Option<DataSize>,
-    /// echo: how many bytes a message has [default: 64B]; with --iperf3 and --iperf2 those of a write or a datagram
+    /// echo, messages: how many bytes a message has [default: 64B]; with --iperf3 and --iperf2 those of a write or a datagram
     #[arg(long, value_name = "SIZE", value_parser = values::data_size)]
     size: Option<DataSize>,
-    /// echo: how long it is from one planned message to the next [default: each when the one before is back]
+    /// echo, messages: how long it is from one planned message to the next [default: with echo each when the one before is back, else 10ms]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     gap: Option<Duration>,
     /// dns: the type of records that is asked for: A, AAAA, TXT, MX, NS, PTR, SRV or ANY [default: A]
@@ -168,10 +173,10 @@ impl ClientArgs {
 /// Which way bulk data goes, and how much.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 pub struct BulkArgs {
-    /// bulk: data goes from the server to the client; both ends have to be told
+    /// bulk, messages: data goes from the server to the client; both ends have to be told
     #[arg(long)]
     pub reverse: bool,
-    /// bulk: data goes both ways at a time; both ends have to be told
+    /// bulk, messages: data goes both ways at a time; both ends have to be told
     #[arg(long, conflicts_with = "reverse")]
     pub both_ways: bool,
     /// bulk: how many bytes go each way that data goes [default: as many as go through in the time]
@@ -182,26 +187,33 @@ pub struct BulkArgs {
 impl BulkArgs {
     fn given(&self) -> [Given<'static>; 3] {
         [
-            ("--reverse", self.reverse, &[BULK]),
-            ("--both-ways", self.both_ways, &[BULK]),
+            ("--reverse", self.reverse, &[BULK, MESSAGES]),
+            ("--both-ways", self.both_ways, &[BULK, MESSAGES]),
             ("--bytes", self.bytes.is_some(), &[BULK]),
         ]
     }
 
-    fn spec(&self) -> Bulk {
-        let direction = match (self.reverse, self.both_ways) {
+    fn direction(&self) -> Direction {
+        match (self.reverse, self.both_ways) {
             (true, _) => Direction::Reverse,
             (_, true) => Direction::Both,
             _ => Direction::Forward,
-        };
-        Bulk { bytes: self.bytes, direction }
+        }
+    }
+
+    fn spec(&self) -> Bulk {
+        Bulk { bytes: self.bytes, direction: self.direction() }
     }
 }
 
 impl ClientArgs {
     /// Whether data goes until the time is over.
     pub fn is_endless(&self, program: Program) -> bool {
-        program == BULK && self.bulk.bytes.is_none()
+        match program {
+            BULK => self.bulk.bytes.is_none(),
+            MESSAGES => self.requests.is_none(),
+            _ => false,
+        }
     }
 
     /// The program, of which HTTP requests `path` of `host`, and DNS the name `path`.
@@ -212,7 +224,7 @@ impl ClientArgs {
         host: Option<String>,
     ) -> Result<ProgramSpec, Failure> {
         let mut flags: Vec<Given<'_>> = vec![
-            ("--requests", self.requests.is_some(), &[HTTP, EXCHANGE, ECHO, DNS]),
+            ("--requests", self.requests.is_some(), &[HTTP, EXCHANGE, ECHO, MESSAGES, DNS]),
             ("--request-think", self.request_think.is_some(), &[HTTP, EXCHANGE, DNS]),
             ("--type", self.query_type.is_some(), &[DNS]),
             ("--no-recursion", self.no_recursion, &[DNS]),
@@ -226,8 +238,8 @@ impl ClientArgs {
             ("--expect-size", self.expect_size.is_some(), &[HTTP]),
             ("--request-size", self.request_size.is_some(), &[EXCHANGE]),
             ("--response-size", self.response_size.is_some(), &[EXCHANGE]),
-            ("--size", self.size.is_some(), &[ECHO]),
-            ("--gap", self.gap.is_some(), &[ECHO]),
+            ("--size", self.size.is_some(), &[ECHO, MESSAGES]),
+            ("--gap", self.gap.is_some(), &[ECHO, MESSAGES]),
             ("--streams", self.streams.is_some(), &[BULK]),
         ];
         flags.extend(self.bulk.given());
@@ -254,6 +266,16 @@ impl ClientArgs {
                     requests: self.requests.unwrap_or(usual.requests),
                     think: self.request_think.clone(),
                     expect_rcode: self.expect_rcode,
+                    ..usual
+                }))
+            }
+            MESSAGES => {
+                let usual = Messages::default();
+                ProgramSpec::Messages(Box::new(Messages {
+                    size: self.size.clone().unwrap_or(usual.size),
+                    gap: self.gap.clone().unwrap_or(usual.gap),
+                    messages: self.requests,
+                    direction: self.bulk.direction(),
                     ..usual
                 }))
             }
@@ -304,9 +326,15 @@ impl ClientArgs {
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Program")]
 pub struct ServerArgs {
-    /// http: how many bytes of content a response has [default: 1kB]
+    /// http: how many bytes of content a response has [default: 1kB]; messages: how many bytes one has [default: 64B]
     #[arg(long, value_name = "SIZE", value_parser = values::data_size)]
     size: Option<DataSize>,
+    /// messages: with --reverse and --both-ways, how long it is from one planned message to the next [default: 10ms]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    gap: Option<Duration>,
+    /// http: the file whose bytes are the content of responses, at most 64 MiB [default: generated data]
+    #[arg(long, value_name = "FILE", conflicts_with = "size")]
+    file: Option<String>,
     /// http: the status of responses [default: 200]
     #[arg(long, value_name = "STATUS", value_parser = values::count::<NonZeroU16>)]
     status: Option<NonZeroU16>,
@@ -325,7 +353,8 @@ pub struct ServerArgs {
     /// dns: the response code: noerror, nxdomain, servfail, refused … [default: noerror]
     #[arg(long, value_name = "CODE")]
     rcode: Option<Rcode>,
-    /// request-response: how many requests a session has; the clients have to be given the same [default: 1]
+    /// request-response: how many requests a session has; messages: how many the server sends; the clients have to be given the
+    /// same [default: 1; of messages as many as there is time for]
     #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU32>)]
     requests: Option<NonZeroU32>,
     /// request-response: how many bytes a request has; the clients have to be given the same [default: 100B]
@@ -342,14 +371,16 @@ impl ServerArgs {
     /// The program.
     pub fn spec(&self, program: Program) -> Result<ProgramSpec, Failure> {
         let mut flags: Vec<Given<'_>> = vec![
-            ("--size", self.size.is_some(), &[HTTP]),
+            ("--size", self.size.is_some(), &[HTTP, MESSAGES]),
+            ("--gap", self.gap.is_some(), &[MESSAGES]),
+            ("--file", self.file.is_some(), &[HTTP]),
             ("--status", self.status.is_some(), &[HTTP]),
             ("--answer", !self.answer.is_empty(), &[DNS]),
             ("--answer-ttl", self.answer_ttl.is_some(), &[DNS]),
             ("--rcode", self.rcode.is_some(), &[DNS]),
             ("--framing", self.framing.is_some(), &[HTTP]),
             ("--header", !self.header.is_empty(), &[HTTP]),
-            ("--requests", self.requests.is_some(), &[EXCHANGE]),
+            ("--requests", self.requests.is_some(), &[EXCHANGE, MESSAGES]),
             ("--request-size", self.request_size.is_some(), &[EXCHANGE]),
             ("--response-size", self.response_size.is_some(), &[EXCHANGE]),
         ];
@@ -360,6 +391,7 @@ impl ServerArgs {
                 let usual = Http::default();
                 let mut http = Http {
                     size: self.size.clone().unwrap_or(usual.size),
+                    file: self.file.clone(),
                     status: self.status,
                     framing: self.framing.unwrap_or_default(),
                     ..usual
@@ -382,6 +414,16 @@ impl ServerArgs {
             }
             BULK => ProgramSpec::Bulk(Box::new(self.bulk.spec())),
             ECHO => ProgramSpec::Echo(Box::default()),
+            MESSAGES => {
+                let usual = Messages::default();
+                ProgramSpec::Messages(Box::new(Messages {
+                    size: self.size.clone().unwrap_or(usual.size),
+                    gap: self.gap.clone().unwrap_or(usual.gap),
+                    messages: self.requests,
+                    direction: self.bulk.direction(),
+                    ..usual
+                }))
+            }
             DNS => {
                 let usual = Dns::default();
                 ProgramSpec::Dns(Box::new(Dns {

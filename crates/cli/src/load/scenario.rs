@@ -79,7 +79,8 @@ fn group(args: &Args, target: &Target, program: Program) -> Result<SessionSpec, 
     let usual = SessionSpec::new(args.program.spec(program, path, host)?);
     let sessions = &args.sessions;
     let (mut users, mut count) = (sessions.users, sessions.count);
-    if program == Program::Bulk && sessions.rate.is_none() && (users, count) == (None, None) {
+    let is_one = matches!(program, Program::Bulk | Program::Messages);
+    if is_one && sessions.rate.is_none() && (users, count) == (None, None) {
         // that many at once, and no other after them
         let streams = args.program.streams.unwrap_or(std::num::NonZeroU32::MIN);
         (users, count) = (Some(streams), Some(streams.into()));

@@ -240,3 +240,25 @@ fn nobody_who_answers_is_a_session_that_was_never_established() {
     assert_eq!((counts.established, counts.timed_out, counts.lost_responses), (0, 3, 3));
     assert_eq!(server.opened, 0);
 }
+
+#[test]
+fn messages_one_way_that_are_lost_late_or_doubled_are_told_apart() {
+    let group =
+        "program: { messages: { messages: 20, size: 60B } }, users: 1, count: 1, timeout: 1s";
+    let counts = |fate: Fate| {
+        let (server, client) = run(fate, group);
+        let (client, server) = (client.counts, server);
+        assert_eq!((client.in_order, client.messages_sent), (1, 20), "{client:#?}");
+        assert_eq!((server.in_order, server.malformed_messages), (1, 0), "{server:#?}");
+        [
+            server.messages_received,
+            server.messages_lost,
+            server.messages_out_of_order,
+            server.messages_duplicate,
+        ]
+    };
+    assert_eq!(counts(|_| &[0]), [20, 0, 0, 0]);
+    assert_eq!(counts(|n| if n == 3 { &[] } else { &[0] }), [19, 1, 0, 0]);
+    assert_eq!(counts(|n| if n == 3 { &[25_000] } else { &[0] }), [20, 0, 1, 0]);
+    assert_eq!(counts(|n| if n % 2 == 0 { &[0, 5_000] } else { &[0] }), [20, 0, 0, 10]);
+}

@@ -423,3 +423,72 @@ fn each_core_of_our_own_tcp_has_clients_at_every_address() {
     assert_eq!(clients_of("host", 1, 2), clients([2, 4, 2, 4, 2]));
     assert_eq!(clients_of("own", 0, 1)[..5], clients([1, 2, 3, 4, 1]));
 }
+
+#[test]
+fn messages_one_way_have_a_delay_each_and_bulk_has_none() {
+    for (program, sessions, each) in [
+        ("{ messages: 5 }", 2, [5, 0]),
+        ("{ messages: 5, size: 32B, gap: 1ms }", 2, [5, 0]),
+        ("{ messages: 400, size: 1500B, gap: 1us }", 1, [400, 0]),
+        ("{ messages: 7, direction: reverse, gap: { exponential: { mean: 3ms } } }", 2, [0, 7]),
+        ("{ time: 55ms, direction: both, size: { uniform: { min: 32B, max: 5kB } } }", 3, [6, 6]),
+        ("{ messages: 3, time: 1s, direction: both }", 1, [3, 3]),
+    ] {
+        for piece in [1, 33, 1448, 1 << 20] {
+            let group =
+                format!("program: {{ messages: {program} }}, rate: 100/s, count: {sessions}");
+            let (client, server, _) = run_over(Memory::new(piece), &group);
+            all_in_order(&client.counts, &server.counts, sessions);
+            let counts =
+                |of: &SessionSummary| (of.counts.messages_sent, of.counts.messages_received);
+            let [up, down] = each.map(|each| each * sessions);
+            assert_eq!((counts(&client), counts(&server)), ((up, down), (down, up)), "{program}");
+            for (of, received) in [(&client, down), (&server, up)] {
+                let delay = &of.time(SessionTime::Delay).actual.moments;
+                assert_eq!(delay.count, received);
+                assert_eq!((of.counts.messages_lost, of.counts.messages_of_other_clocks), (0, 0));
+                if received > 0 {
+                    // what is sent while other bytes are under way comes with them
+                    let apart = !program.contains("1us") && !program.contains("exponential");
+                    assert!(delay.min >= 50_000 || !apart, "{program} {piece}: {delay:?}");
+                    let gaps = received - sessions;
+                    assert_eq!(of.arrivals.gap.moments.count, gaps);
+                    assert_eq!(of.arrivals.jitter.moments.count, gaps);
+                    assert_eq!(of.arrivals.length.moments.count, received);
+                    let data = of.counts.delivered_bytes - 32 * received;
+                    assert_eq!(of.counts.verified_bytes, data, "all but the stamps");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn messages_one_way_leave_by_their_plan_and_end_with_the_group() {
+    let program =
+        "program: { messages: { gap: 10ms, direction: both } }, users: 1, count: 1, stop: 95ms";
+    let (client, server) = run(program);
+    all_in_order(&client.counts, &server.counts, 1);
+    for of in [&client, &server] {
+        assert!((9..=10).contains(&of.counts.messages_sent), "{:#?}", of.counts);
+        let gap = &of.arrivals.gap.moments;
+        assert!(gap.min > 9_000_000 && gap.max < 11_000_000, "{gap:?}");
+        assert!(of.arrivals.jitter.moments.max < 1_000_000);
+    }
+    let program = program.replace("both", "reverse");
+    let (client, server) = run(&program);
+    all_in_order(&client.counts, &server.counts, 1);
+    assert_eq!((client.counts.messages_sent, server.counts.messages_received), (0, 0));
+    assert!((9..=11).contains(&client.counts.messages_received));
+    // a gap of an hour keeps nobody beyond the stop
+    let (client, server) = run("program: { messages: { gap: 1h } }, users: 1, count: 1, stop: 1s");
+    all_in_order(&client.counts, &server.counts, 1);
+    assert_eq!(server.counts.messages_received, 1);
+    // what is sent at a rate is as late as it waits for its slot, by its plan alone
+    let (_, server) =
+        run("program: { messages: { gap: 1ms, messages: 11 } }, users: 1, count: 1, \
+                           limit: { sending: 100/s }");
+    let delay = server.time(SessionTime::Delay);
+    assert!(delay.planned.moments.max > 85_000_000, "{:?}", delay.planned.moments);
+    assert!(delay.actual.moments.max < 1_000_000, "{:?}", delay.actual.moments);
+}

@@ -25,7 +25,7 @@ const ROOM: usize = 1 << 20;
 const SAID: usize = 4 << 10;
 
 /// What one end of ours does: its group, without its ends.
-pub const PROGRAMS: [&str; 14] = [
+pub const PROGRAMS: [&str; 16] = [
     "program: http",
     "program: { http: { requests: 3, pipeline: 2 } }",
     "program: { http: { method: POST, body: 5kB, expect-continue: true, requests: 2 } }",
@@ -36,6 +36,8 @@ pub const PROGRAMS: [&str; 14] = [
     "program: { request-response: { request: { uniform: { min: 1B, max: 900B } }, requests: 2, think: 1ms } }",
     "program: { echo: { size: 100B, messages: 3, gap: 1ms } }",
     "program: bulk",
+    "program: { messages: { size: 40B, messages: 3, gap: 1ms, direction: both } }",
+    "program: { messages: { gap: 1ms, direction: reverse } }",
     "program: { bulk: { bytes: 50kB, direction: both } }",
     "program: { bulk: { direction: reverse } }",
     "program: { steps: { client: [ receive-until: \"ready\\n\", send: 9B, receive: 2B, shutdown, wait-close ], \
@@ -44,7 +46,7 @@ pub const PROGRAMS: [&str; 14] = [
 ];
 
 /// Bytes that get a peer further than any others.
-const WORDS: [&[u8]; 12] = [
+const WORDS: [&[u8]; 14] = [
     b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
     b"HTTP/1.1 100 Continue\r\n\r\n",
@@ -55,6 +57,8 @@ const WORDS: [&[u8]; 12] = [
     b"HEAD / HTTP/1.0\r\n\r\n",
     b"CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n",
     b"ready\n",
+    b"\0\0\0\x21\0\0\0\0WM\0\0\0\0\0\x01\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0\0\0\0\x01!",
+    b"\xff\xff\xff\xff\0\0\0\0WM\xff\xff\xff\xff\xff\xff",
     &[0xff; 300],
     &[0; 8],
 ];

@@ -230,6 +230,7 @@ fn is_fragmented(program: &ProgramSpec) -> bool {
             long(&exchange.request) || long(&exchange.response)
         }
         ProgramSpec::Echo(echo) => long(&echo.size),
+        ProgramSpec::Messages(messages) => long(&messages.size),
         _ => false,
     }
 }
@@ -257,11 +258,7 @@ fn program(program: &ProgramSpec) -> String {
             size(&exchange.response)
         ),
         ProgramSpec::Bulk(bulk) => {
-            let way = match bulk.direction {
-                Direction::Forward => "from the client to the server",
-                Direction::Reverse => "from the server to the client",
-                Direction::Both => "both ways at a time",
-            };
+            let way = way(bulk.direction);
             match bulk.bytes {
                 Some(bytes) => format!("{bytes} of data {way}"),
                 None => format!("as much data as goes through {way}"),
@@ -277,6 +274,22 @@ fn program(program: &ProgramSpec) -> String {
                 None => String::new(),
             }
         ),
+        ProgramSpec::Messages(messages) => {
+            let count = match (messages.messages, messages.time) {
+                (Some(count), None) => times(count.get(), "message"),
+                (Some(count), Some(time)) => {
+                    format!("{} in {time} at most", times(count.get(), "message"))
+                }
+                (None, Some(time)) => format!("for {time} messages"),
+                (None, None) => "messages".to_owned(),
+            };
+            format!(
+                "{count} of {} {}, {} from one planned message to the next; the delay of each is measured",
+                size(&messages.size),
+                way(messages.direction),
+                words::duration(&messages.gap)
+            )
+        }
         ProgramSpec::Dns(dns) => format!(
             "DNS: {} for {} of {}",
             match dns.requests.get() {
@@ -291,6 +304,14 @@ fn program(program: &ProgramSpec) -> String {
             human::counted(steps.client.len() as u64, "step"),
             human::counted(steps.server.len() as u64, "step")
         ),
+    }
+}
+
+fn way(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Forward => "from the client to the server",
+        Direction::Reverse => "from the server to the client",
+        Direction::Both => "both ways at a time",
     }
 }
 

@@ -27,6 +27,9 @@ fn closes_first(spec: &SessionSpec) -> &'static str {
             http.server_closes || spec.to.is_some() && http.framing == HttpBody::Close
         }
         ProgramSpec::Bulk(bulk) => bulk.direction == Direction::Reverse && bulk.bytes.is_some(),
+        ProgramSpec::Messages(messages) => {
+            messages.direction == Direction::Reverse && !messages.is_endless()
+        }
         _ => false,
     };
     if server { "the server" } else { "the client" }

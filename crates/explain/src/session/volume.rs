@@ -1,6 +1,6 @@
 //! How much a session says, and the bandwidth at the planned rate.
 
-use wirebeat_traffic::compile::volume::{MSS, Volume, Volumes};
+use wirebeat_traffic::compile::volume::{MSS, Volume, Volumes, count};
 use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::scenario::departures::Duration;
 use wirebeat_traffic::scenario::session::{ProgramSpec, SessionSpec, Transport};
@@ -84,6 +84,9 @@ pub(super) fn pauses(spec: &SessionSpec) -> f64 {
         ProgramSpec::Http(http) => between(http.requests.get(), &http.think),
         ProgramSpec::RequestResponse(exchange) => between(exchange.requests.get(), &exchange.think),
         ProgramSpec::Echo(echo) => between(echo.messages.get(), &echo.gap),
+        ProgramSpec::Messages(messages) => {
+            count(messages).map_or(0.0, |count| (count - 1.0) * mean(&Some(messages.gap.clone())))
+        }
         ProgramSpec::Dns(dns) => between(dns.requests.get(), &dns.think),
         ProgramSpec::Bulk(_) | ProgramSpec::Steps(_) => 0.0,
     };

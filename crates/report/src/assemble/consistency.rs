@@ -138,6 +138,7 @@ pub fn of_sessions(sessions: &[SessionReport]) -> Vec<Equation> {
     for (place, group) in (0..).zip(sessions) {
         checks.extend(of_group(group));
         let other = group.paired_with.and_then(|other| sessions.get(other as usize));
+        checks.extend(messages_between_ends(group, other));
         // of datagrams some are lost, and the network may double others
         let other = other.filter(|_| group.transport.is_none());
         let Some(other) = other.filter(|other| other.paired_with == Some(place)) else { continue };
@@ -189,6 +190,10 @@ fn of_group(group: &SessionReport) -> Vec<Equation> {
         let terms = [("responses", responses), ("lost", lost), ("not awaited", rest)];
         checks.push(equation(&scope, ("requests", requests), &terms));
     }
+    if let Some(pairs) = group.pairs {
+        let in_order = ("pairs in order", pairs.in_order);
+        checks.push(equation(&scope, in_order, &[("with equal bytes", pairs.equal)]));
+    }
     // not every TCP says what was acknowledged
     if bytes.acked > 0 {
         let sent = ("bytes sent", bytes.sent);
@@ -207,6 +212,23 @@ fn between_ends(from: &SessionReport, to: &SessionReport) -> Equation {
         true => equation(&scope, sent, &[delivered]),
         false => part(&scope, sent, delivered, "not delivered"),
     }
+}
+
+/// Messages one way that were sent here were received there: all of them where no session ended before its end, over TCP.
+fn messages_between_ends(from: &SessionReport, to: Option<&SessionReport>) -> Option<Equation> {
+    let to = to?;
+    let (sent, received) = (from.one_way.as_ref()?.sent, to.one_way.as_ref()?.received);
+    if sent == 0 {
+        return None;
+    }
+    let in_order = |group: &SessionReport| group.ends.in_order == group.starts.opened;
+    let whole = in_order(from) && in_order(to) && from.transport.is_none();
+    let scope = format!("sessions {} ({} to {})", from.name, from.end.name(), to.end.name());
+    let (sent, received) = (("messages sent", sent), ("received", received));
+    Some(match whole && from.starts.opened == to.starts.opened {
+        true => equation(&scope, sent, &[received]),
+        false => part(&scope, sent, received, "not received"),
+    })
 }
 
 /// That a counter is a part of another: the rest is what is missing, and the sum is wrong where the part is greater.

@@ -92,6 +92,8 @@ fn nothing_established(group: &SessionReport) -> Option<String> {
         SessionEnd::Server => {
             (group.starts.opened == 0).then(|| format!("none came in at {}", group.local))
         }
+        // nobody answers messages one way
+        SessionEnd::Client if group.transport.is_some() && group.one_way.is_some() => None,
         SessionEnd::Client => (group.starts.opened > 0 && group.starts.established == 0)
             .then(|| format!("none of {} to {}", sessions(group.starts.opened), group.remote)),
     }

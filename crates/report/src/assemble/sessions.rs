@@ -9,8 +9,9 @@ use wirebeat_units::{FrameRate, Nanos};
 use super::rates::digits;
 use crate::model::{
     Expectation, FindingKind, PlannedActual, SessionBytes, SessionConnections, SessionDatagrams,
-    SessionEnd, SessionEnds, SessionInterval, SessionIntervals, SessionMessages, SessionRates,
-    SessionReport, SessionSegments, SessionStarts, SessionTimes, Stats, StatusCount,
+    SessionEnd, SessionEnds, SessionInterval, SessionIntervals, SessionMessages, SessionOneWay,
+    SessionPairs, SessionRates, SessionReport, SessionSegments, SessionStarts, SessionTimes, Stats,
+    StatusCount,
 };
 
 /// The transport that a report names; where it names none, that is TCP.
@@ -49,6 +50,8 @@ pub struct SessionGroup {
     /// The place among the groups of the other end of the same connections. `None` where that is not ours, and where something
     /// between the ends has connections of its own (a proxy), so that bytes of both ends need not be equal.
     pub paired_with: Option<usize>,
+    /// Sessions of both ends, put together by their numbers.
+    pub pairs: Option<SessionPairs>,
     /// What it did. `acked_bytes` has to be without SYN and FIN, which Linux counts as a byte each.
     pub summary: SessionSummary,
     /// What it counted of datagrams, where its sessions are streams over UDP.
@@ -112,6 +115,7 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
         from_ns: group.under_way.map(|(from, _)| from.get()),
         to_ns: group.under_way.map(|(_, to)| to.get()),
         paired_with: paired_with.and_then(|other| u32::try_from(other).ok()),
+        pairs: group.pairs,
         starts: SessionStarts {
             due: client.then_some(counts.due),
             expired: client.then_some(counts.expired),
@@ -142,6 +146,7 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
             retransmitted: counts.retransmitted_segments,
         },
         datagrams: group.datagrams,
+        one_way: one_way(&group.summary),
         rates: group.rates(duration),
         statuses: statuses.collect(),
         times: times(&group.summary),
@@ -150,6 +155,22 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
         round_trip_ns: Stats::of(rtt),
         expectations: group.expectations.clone(),
     }
+}
+
+/// What it did of messages one way, if anything.
+fn one_way(SessionSummary { counts, arrivals, .. }: &SessionSummary) -> Option<SessionOneWay> {
+    let any = counts.messages_sent > 0 || counts.messages_received > 0;
+    any.then(|| SessionOneWay {
+        sent: counts.messages_sent,
+        received: counts.messages_received,
+        lost: counts.messages_lost,
+        out_of_order: counts.messages_out_of_order,
+        duplicate: counts.messages_duplicate,
+        of_other_clocks: counts.messages_of_other_clocks,
+        gap_ns: Stats::of(&arrivals.gap),
+        jitter_ns: Stats::of(&arrivals.jitter),
+        length_bytes: Stats::of(&arrivals.length),
+    })
 }
 
 fn ends(counts: &SessionCounts) -> SessionEnds {
@@ -205,6 +226,7 @@ fn times(summary: &SessionSummary) -> SessionTimes {
         connect: of(SessionTime::Connect),
         first_byte: of(SessionTime::FirstByte),
         response: of(SessionTime::Response),
+        delay: of(SessionTime::Delay),
         session: of(SessionTime::Session),
     }
 }
@@ -236,6 +258,8 @@ pub fn session_interval(
         lost: counts.lost_responses,
         late: counts.late_responses,
         malformed: counts.malformed_messages,
+        sent_messages: counts.messages_sent,
+        received_messages: counts.messages_received,
         sent_bytes: counts.sent_bytes,
         acked_bytes: counts.acked_bytes,
         delivered_bytes: counts.delivered_bytes,

@@ -30,8 +30,8 @@ pub use json::Json;
 pub use replay::{HeldBack, LeftOut, OutOfOrder, ProbeNumbers, Replay, Shortened};
 pub use session::{
     Expectation, PlannedActual, SessionBytes, SessionConnections, SessionDatagrams, SessionEnd,
-    SessionEnds, SessionInterval, SessionIntervals, SessionMessages, SessionRates, SessionReport,
-    SessionSegments, SessionStarts, SessionTimes, StatusCount,
+    SessionEnds, SessionInterval, SessionIntervals, SessionMessages, SessionOneWay, SessionPairs,
+    SessionRates, SessionReport, SessionSegments, SessionStarts, SessionTimes, StatusCount,
 };
 pub use stack::{
     StackArrivals, StackBytes, StackLink, StackRecoveries, StackReport, StackSegments,

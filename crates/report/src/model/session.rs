@@ -45,6 +45,10 @@ pub struct SessionReport {
     /// something between the ends makes connections of its own (a proxy).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paired_with: Option<u32>,
+    /// Sessions of both ends, put together by the number that the client says first; at the client's end alone, and where it was asked
+    /// for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pairs: Option<SessionPairs>,
     /// How sessions began.
     pub starts: SessionStarts,
     /// How they ended.
@@ -60,6 +64,9 @@ pub struct SessionReport {
     /// Datagrams, where sessions are streams over UDP (a test of iperf3); absent over TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<SessionDatagrams>,
+    /// Messages one way; absent where the program has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<SessionOneWay>,
     /// Rates over the time under way; absent where no time passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<SessionRates>,
@@ -83,13 +90,35 @@ pub struct SessionReport {
 impl SessionReport {
     /// All of its distributions.
     pub(super) fn distributions(&mut self) -> impl Iterator<Item = &mut Stats> {
-        let SessionTimes { connect, first_byte, response, session } = &mut self.times;
-        let times = [connect, first_byte, response, session].into_iter().flatten();
+        let SessionTimes { connect, first_byte, response, delay, session } = &mut self.times;
+        let times = [connect, first_byte, response, delay, session].into_iter().flatten();
+        let one_way = self.one_way.iter_mut();
+        let one_way =
+            one_way.flat_map(|of| [&mut of.gap_ns, &mut of.jitter_ns, &mut of.length_bytes]);
         times
             .flat_map(|times| [&mut times.planned_ns, &mut times.actual_ns])
+            .chain(one_way)
             .chain(self.timers_ns.values_mut())
             .chain([&mut self.start_lateness_ns, &mut self.round_trip_ns])
     }
+}
+
+/// Established sessions of both ends, put together by their numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionPairs {
+    /// Numbers that both ends have.
+    pub paired: u64,
+    /// Those of them that ended in order at both ends.
+    pub in_order: u64,
+    /// Those of the in order of which each end was given as many bytes as the other one sent.
+    pub equal: u64,
+    /// Sessions that the client has and the server has not.
+    pub client_only: u64,
+    /// Sessions that the server has and the client has not, those without a number included.
+    pub server_only: u64,
+    /// Sessions of either end beyond the first 1,048,576 of a core: they are in none of the others.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
 }
 
 /// An end of sessions.
@@ -252,6 +281,33 @@ impl SessionDatagrams {
     }
 }
 
+/// Messages one way of sessions, as one end counted them. Their delays are in `times.delay`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionOneWay {
+    /// Handed to the stack by this end.
+    pub sent: u64,
+    /// Received by this end, each once.
+    pub received: u64,
+    /// Over UDP: not received, though a later one was; where both ends are ours, all that were not received.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u64,
+    /// Over UDP: received after a later one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub out_of_order: u64,
+    /// Over UDP: received again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub duplicate: u64,
+    /// Those of the received that carry times of another host's clock: they are in no delay.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub of_other_clocks: u64,
+    /// From one arrival to the next, within each session.
+    pub gap_ns: Stats,
+    /// By how much the delays of two messages differ that arrived one after the other in a session (RFC 4689).
+    pub jitter_ns: Stats,
+    /// Lengths of the received.
+    pub length_bytes: Stats,
+}
+
 /// Rates of a group: its counts over the time under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionRates {
@@ -300,6 +356,9 @@ pub struct SessionTimes {
     /// From a request to the last byte of its response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<PlannedActual>,
+    /// One way: from when a message was sent until its last byte was received, at the end that received it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<PlannedActual>,
     /// From the start to the end of a session that ended in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<PlannedActual>,
@@ -385,6 +444,12 @@ pub struct SessionInterval {
     /// Messages that are none of the protocol, and were left aside.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub malformed: u64,
+    /// Messages one way that were sent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sent_messages: u64,
+    /// Messages one way that were received.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub received_messages: u64,
     /// Bytes that TCP took.
     pub sent_bytes: u64,
     /// Bytes that the peer acknowledged.

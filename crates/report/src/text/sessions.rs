@@ -9,8 +9,8 @@ use super::style::{Style, clean, cut, hang};
 use super::table::{Cell, NOTHING, Table};
 use crate::human;
 use crate::model::{
-    Expectation, PlannedActual, Report, SessionDatagrams, SessionEnd, SessionRates, SessionReport,
-    SessionTimes, Stats, StatusCount,
+    Expectation, PlannedActual, Report, SessionDatagrams, SessionEnd, SessionOneWay, SessionPairs,
+    SessionRates, SessionReport, SessionTimes, Stats, StatusCount,
 };
 
 /// Groups that are shown; the rest are in the JSON form.
@@ -40,7 +40,9 @@ fn group(group: &SessionReport, style: Style) -> String {
     let mut out = style.strong(&heading(group)) + "\n";
     line(&mut out, "  ", &asked(group));
     out += &side_by_side(&counters(group), style);
+    line(&mut out, "  pairs: ", &group.pairs.as_ref().map_or_else(String::new, pairs));
     line(&mut out, "  datagrams: ", &group.datagrams.as_ref().map_or_else(String::new, datagrams));
+    line(&mut out, "  one way: ", &group.one_way.as_ref().map_or_else(String::new, one_way));
     line(&mut out, "  rates: ", &group.rates.as_ref().map_or_else(String::new, rates));
     line(&mut out, "  statuses: ", &statuses(&group.statuses));
     out += &times(group, style);
@@ -136,6 +138,25 @@ fn counters(group: &SessionReport) -> Vec<Block> {
     blocks
 }
 
+/// "100 by the number, 100 in order, 100 with equal bytes, 1 of the client alone".
+fn pairs(of: &SessionPairs) -> String {
+    let mut said = format!(
+        "{} by the number, {} in order at both ends, {} of them with equal bytes",
+        human::count(of.paired),
+        human::count(of.in_order),
+        human::count(of.equal)
+    );
+    let others = [
+        (of.client_only, "of the client alone"),
+        (of.server_only, "of the server alone"),
+        (of.left_out, "not looked at"),
+    ];
+    for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
+        said += &format!(", {} {what}", human::count(count));
+    }
+    said
+}
+
 /// "125,000 sent; 124,900 received, 100 lost (0.0800 %), 3 out of order, jitter (RFC 1889) 12.0 µs".
 fn datagrams(of: &SessionDatagrams) -> String {
     let mut directions = Vec::new();
@@ -152,6 +173,37 @@ fn datagrams(of: &SessionDatagrams) -> String {
         }
         if let Some(jitter) = of.jitter_ns {
             received += &format!(", jitter (RFC 1889) {}", human::time(jitter as f64));
+        }
+        directions.push(received);
+    }
+    directions.join("; ")
+}
+
+/// "1,000 messages sent; 1,000 received of 64 B to 1.4 kB, 3 lost (0.300 %), 1 out of order".
+fn one_way(of: &SessionOneWay) -> String {
+    let mut directions = Vec::new();
+    if of.sent > 0 {
+        directions.push(format!("{} sent", human::counted(of.sent, "message")));
+    }
+    if of.received > 0 || of.lost > 0 {
+        let mut received = format!("{} received", human::counted(of.received, "message"));
+        let bytes = |length: Option<i64>| human::bytes(length.unwrap_or(0) as f64);
+        let Stats { min, max, .. } = of.length_bytes;
+        received += &match min == max {
+            true => format!(" of {}", bytes(max)),
+            false => format!(" of {} to {}", bytes(min), bytes(max)),
+        };
+        if of.lost > 0 {
+            let share = human::share(of.lost, of.received.saturating_add(of.lost));
+            received += &format!(", {} lost ({share})", human::count(of.lost));
+        }
+        let others = [
+            (of.out_of_order, "out of order"),
+            (of.duplicate, "twice"),
+            (of.of_other_clocks, "without a delay, by another host's clock"),
+        ];
+        for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
+            received += &format!(", {} {what}", human::count(count));
         }
         directions.push(received);
     }
@@ -197,11 +249,12 @@ fn status(of: &StatusCount) -> String {
 fn times(group: &SessionReport, style: Style) -> String {
     let heading = ["", "count", "min", "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean"];
     let mut table = Table::new(&heading);
-    let SessionTimes { connect, first_byte, response, session } = &group.times;
+    let SessionTimes { connect, first_byte, response, delay, session } = &group.times;
     let all = [
         ("connect", connect),
         ("first byte", first_byte),
         ("response", response),
+        ("delay", delay),
         ("session", session),
     ];
     let (mut planned, mut differ) = (false, false);
@@ -217,6 +270,10 @@ fn times(group: &SessionReport, style: Style) -> String {
                 if planned_ns.count > 0 { "  actual".into() } else { format!("{name}, actual") };
             table.row(row(&label, actual_ns));
         }
+    }
+    for of in group.one_way.iter().filter(|of| of.gap_ns.count > 0) {
+        table.row(row("arrival gap", &of.gap_ns));
+        table.row(row("jitter", &of.jitter_ns));
     }
     for (name, stats) in group.timers_ns.iter().take(TIMERS) {
         table.row(row(&cut(&clean(name), NAME), stats));

@@ -167,7 +167,9 @@ fn fragmented(group: &SessionGroup) -> Option<String> {
     }
     let ends = [&group.client, &group.server].into_iter().flatten();
     let fixed = |message: &Message| match message.body {
-        Body::Generated(LengthLaw::Fixed(bytes)) | Body::Numbered(LengthLaw::Fixed(bytes)) => bytes,
+        Body::Generated(LengthLaw::Fixed(bytes))
+        | Body::Numbered(LengthLaw::Fixed(bytes))
+        | Body::Stamped(LengthLaw::Fixed(bytes)) => bytes,
         _ => message.head.len() as u64,
     };
     let longest = ends.flat_map(|script| script.messages.iter().map(fixed)).max()?;
@@ -285,6 +287,9 @@ fn closes_first(scenario: &Scenario, group: &str) -> Option<bool> {
         ProgramSpec::Http(http) => Some(!http.server_closes && http.framing != HttpBody::Close),
         ProgramSpec::Bulk(bulk) => {
             Some(bulk.direction != Direction::Reverse || bulk.bytes.is_none())
+        }
+        ProgramSpec::Messages(messages) => {
+            Some(messages.direction != Direction::Reverse || messages.is_endless())
         }
         ProgramSpec::RequestResponse(_) | ProgramSpec::Echo(_) | ProgramSpec::Dns(_) => Some(true),
         ProgramSpec::Steps(_) => None,

@@ -93,6 +93,9 @@ fn counter(name: &str, summary: &SessionSummary) -> u64 {
         "lost-responses" => counts.lost_responses,
         "late-responses" => counts.late_responses,
         "malformed-messages" => counts.malformed_messages,
+        "sent-messages" => counts.messages_sent,
+        "received-messages" => counts.messages_received,
+        "lost-messages" => counts.messages_lost,
         "damaged" => counts.damaged,
         "retransmitted-segments" => counts.retransmitted_segments,
         // the language has no others
@@ -113,6 +116,8 @@ fn distribution<'a>(
     match of {
         "lateness" => Some(&summary.lateness),
         "rtt" => Some(&summary.rtt),
+        "gap" => Some(&summary.arrivals.gap),
+        "jitter" => Some(&summary.arrivals.jitter),
         timer => summary.timers.get(timer),
     }
 }
@@ -212,6 +217,9 @@ mod tests {
             lost_responses: 1,
             late_responses: 1,
             malformed_messages: 1,
+            messages_sent: 1,
+            messages_received: 1,
+            messages_lost: 1,
             damaged: 1,
             retransmitted_segments: 1,
             ..Default::default()

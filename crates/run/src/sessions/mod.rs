@@ -11,6 +11,7 @@ mod expectations;
 mod outcome;
 mod own;
 mod own_profile;
+mod pairs;
 mod ports;
 mod sample_times;
 mod simulated;

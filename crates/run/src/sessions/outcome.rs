@@ -1,21 +1,22 @@
 //! From what the threads of a run of sessions left behind to a report.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use wirebeat_host::CpuTimes;
-use wirebeat_meter::session::SessionSummary;
+use wirebeat_meter::session::{SessionCounts, SessionSummary, SessionTime};
 use wirebeat_report::assemble::{
     Clocks, RunFacts, SessionGroup as Group, SessionIntervalCounts, assemble,
 };
 use wirebeat_report::model::{Change, End, FindingKind, Json, Report, SessionEnd};
 use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::scenario::Scenario;
-use wirebeat_traffic::values::session::Transport;
+use wirebeat_traffic::values::session::{Pairing, Transport};
 use wirebeat_units::Nanos;
 
 use super::worker::Finished;
-use super::{PreparedSessions, expectations, of, words};
+use super::{PreparedSessions, expectations, of, pairs, words};
 use crate::{control, facts};
 
 /// What a run of sessions left.
@@ -47,6 +48,7 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
     if let Some(control) = &run.control {
         run.sessions.starts = control.program();
     }
+    count_lost(&run, &mut summaries);
     let places: Vec<(usize, SessionEnd)> = summaries.keys().copied().collect();
     let mut groups = Vec::new();
     for (&(number, side), summary) in &summaries {
@@ -58,12 +60,16 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
         let mut group = described(&run, plan, side, summary, Span { begin, ended });
         group.paired_with = places.iter().position(|place| *place == (number, other));
         group.summary = summary.clone();
+        if plan.pair == Pairing::Payload && side == SessionEnd::Client {
+            group.pairs = pairs::of(summary, summaries.get(&(number, other)));
+        }
         let mine = intervals.iter().filter(|(of, end, _)| (*of, *end) == (number, side));
         group.intervals = mine.map(|(_, _, counts)| *counts).collect();
         let judged = side == SessionEnd::Client || plan.from.is_none();
         if let Some(spec) = run.scenario.sessions.get(&plan.name).filter(|_| judged) {
             let rates = group.rates(ended);
-            let judge = |expectation| expectations::judge(expectation, summary, rates.as_ref());
+            let both = with_messages(summary, summaries.get(&(number, other)));
+            let judge = |expectation| expectations::judge(expectation, &both, rates.as_ref());
             group.expectations = spec.expect.iter().map(judge).collect();
         }
         if summary.counts.failed_here > 0 && side == SessionEnd::Client {
@@ -85,6 +91,17 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
                 format!(
                     "sessions '{}': no data came or went; both ends of bulk data have to be told the same direction \
                      (--reverse, --both-ways)",
+                    plan.name
+                ),
+            ));
+        }
+        let elsewhere = counts.messages_of_other_clocks;
+        if elsewhere > 0 {
+            group.notes.push((
+                FindingKind::ClockUncertain,
+                format!(
+                    "sessions '{}': {elsewhere} messages carry times of another host's clock, so their delays are not \
+                     known; jitter and gaps are",
                     plan.name
                 ),
             ));
@@ -122,6 +139,49 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
         stacks: counted.into_iter().map(|(port, counted)| counted.report(port)).collect(),
     };
     assemble(run_facts, None, None)
+}
+
+/// Over UDP, where both ends are ours: what was sent and not received is lost, the last messages too.
+fn count_lost(
+    run: &PreparedSessions,
+    summaries: &mut BTreeMap<(usize, SessionEnd), SessionSummary>,
+) {
+    let over_udp = |of: &SessionGroup| of.transport == Transport::Udp && of.both_ends;
+    for (number, _) in run.sessions.groups.iter().enumerate().filter(|(_, of)| over_udp(of)) {
+        let sent = summaries.get(&(number, SessionEnd::Client)).map(|of| of.counts.messages_sent);
+        if let (Some(sent), Some(to)) = (sent, summaries.get_mut(&(number, SessionEnd::Server))) {
+            to.counts.messages_lost = sent.saturating_sub(to.counts.messages_received);
+        }
+    }
+}
+
+/// What one end did, with the messages one way of the other: expectations are of both directions.
+fn with_messages<'a>(
+    summary: &'a SessionSummary,
+    other: Option<&SessionSummary>,
+) -> Cow<'a, SessionSummary> {
+    let Some(other) = other.filter(|other| other.counts.messages_received > 0) else {
+        return Cow::Borrowed(summary);
+    };
+    let messages = SessionSummary {
+        counts: SessionCounts {
+            messages_sent: other.counts.messages_sent,
+            messages_received: other.counts.messages_received,
+            messages_lost: other.counts.messages_lost,
+            damaged: other.counts.damaged,
+            ..SessionCounts::default()
+        },
+        arrivals: other.arrivals.clone(),
+        ..SessionSummary::default()
+    };
+    let mut both = summary.clone();
+    both.merge(&messages);
+    if let Some(delay) = both.times.get_mut(SessionTime::Delay as usize) {
+        let of = other.time(SessionTime::Delay);
+        delay.planned.merge(&of.planned);
+        delay.actual.merge(&of.actual);
+    }
+    Cow::Owned(both)
 }
 
 /// Why a group that waits for another had no session.

@@ -26,6 +26,7 @@ use super::sample_times::SampleTimes;
 use super::simulated::Simulation;
 use crate::control::Changeable;
 use crate::error::RunError;
+use crate::remote::ClockIdentity;
 
 /// Connections that wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
 const BACKLOG: u32 = 65_535;
@@ -376,6 +377,7 @@ fn run(
     };
     let Ok(begin) = begins.recv() else { return Finished::default() };
     let mut converse = Converse::new(&job.sessions, job.core, stack, begin, job.drift, job.waiting);
+    converse.programs.name_clock(ClockIdentity::here().short());
     job.gates.take().into_iter().for_each(|gates| converse.share(gates));
     let mut turning = Turning {
         converse,

@@ -14,7 +14,7 @@ use super::Program;
 use crate::distribution::Sampler;
 use crate::distribution::draw::Key;
 use crate::values::session::{
-    Limit, MAX_DATA, OnTimeout, Pool, PoolOrder, StackChoice, TcpSpec, Transport,
+    Limit, MAX_DATA, OnTimeout, Pairing, Pool, PoolOrder, StackChoice, TcpSpec, Transport,
 };
 
 /// Length of the block of random bytes: the largest prime below 2^16, so that data that is displaced by a round number shows.
@@ -55,6 +55,8 @@ pub struct SessionGroup {
     pub client: Option<Arc<Script>>,
     /// What our servers do.
     pub server: Option<Arc<Script>>,
+    /// By what the sessions of both ends are put together.
+    pub pair: Pairing,
     /// Whose TCP speaks.
     pub stack: StackChoice,
     /// What carries the messages.
@@ -189,6 +191,8 @@ pub struct Script {
     /// The random bytes of generated data: [`PATTERN_LEN`] of them, and the first 65,536 of them again, so that any piece of up
     /// to 64 KiB lies in one piece.
     pub pattern: Arc<[u8]>,
+    /// The content of responses of HTTP, where it is that of a file instead of generated data.
+    pub content: Option<Arc<[u8]>>,
     /// Whether each message is a datagram: it has at least 1 byte and fits one, and may be lost.
     pub datagrams: bool,
     /// What it asks for or answers, where the program is DNS.
@@ -292,11 +296,16 @@ pub enum Body {
     None,
     /// So many bytes.
     Generated(LengthLaw),
-    /// The same, behind its length: 8 bytes, big-endian, which count among it.
+    /// The script's content, as many bytes as that has.
+    Content(u64),
+    /// Generated data, behind its length: 8 bytes, big-endian, which count among it.
     Prefixed(LengthLaw),
     /// The same in a datagram, which begins with a number of 8 bytes, big-endian: that of the request.
     Numbered(LengthLaw),
-    /// The same in chunks of HTTP, of [`CHUNK`] bytes each.
+    /// The same behind what says its length, its number and its times: [`STAMP`](crate::values::session::STAMP) bytes, which
+    /// count among it.
+    Stamped(LengthLaw),
+    /// The script's content where it has one, else generated data, in chunks of HTTP, of [`CHUNK`] bytes each.
     Chunked(LengthLaw),
     /// As much as goes through until the group's stop, or until the peer closes.
     Unlimited,
@@ -347,6 +356,8 @@ pub enum Op {
     HttpServer(HttpServer),
     /// Sends everything back until the peer closes.
     Echo,
+    /// Messages one way: those of this end by their plan; those of the other are measured whatever follows.
+    Messages(OneWay),
     /// DNS, as the script's part of it says: until all queries were answered, or until the peer closes.
     Dns,
     /// A request begins.
@@ -382,6 +393,26 @@ pub enum Op {
     UntilStop,
     /// Ends with RST.
     Reset,
+}
+
+/// Messages one way, of one end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OneWay {
+    /// The message that it sends; `None`: it receives alone.
+    pub sends: Option<u16>,
+    /// The time from one to the next, by its number.
+    pub gap: u16,
+    /// How many it sends; `None`: as many as there is time for.
+    pub count: Option<u32>,
+    /// For how long they are planned; `None`: until there are as many, or until the group's stop where nothing else ends them.
+    pub time: Option<Nanos>,
+}
+
+impl OneWay {
+    /// Whether only the group's stop ends it, or the peer.
+    pub fn is_endless(&self) -> bool {
+        self.count.is_none() && self.time.is_none()
+    }
 }
 
 /// Registers of a session, for repetitions within repetitions.

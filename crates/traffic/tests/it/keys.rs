@@ -209,6 +209,7 @@ const NEEDS: &[(&str, &str)] = &[
         "sessions.g.program.request-response.numbers",
         r#"{ "sessions": { "g": { "transport": "udp" } } }"#,
     ),
+    ("sessions.g.pair=payload", r#"{ "sessions": { "g": { "to": "b", "program": "echo" } } }"#),
     ("sessions.g.users", r#"{ "sessions": { "g": { "rate": null } } }"#),
     ("sessions.g.think", r#"{ "sessions": { "g": { "rate": null, "users": 3 } } }"#),
     (

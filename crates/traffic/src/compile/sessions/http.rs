@@ -87,6 +87,10 @@ pub(super) fn response(
     let body = match http.framing {
         _ if empty || to_head => Body::None,
         HttpBody::Chunked => Body::Chunked(size),
+        _ if http.file.is_some() => match size {
+            LengthLaw::Fixed(length) => Body::Content(length),
+            drawn @ LengthLaw::Drawn(..) => Body::Generated(drawn),
+        },
         _ => Body::Generated(size),
     };
     // the length of a response to HEAD is that of its content all the same, where it is known

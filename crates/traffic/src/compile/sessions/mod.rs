@@ -5,6 +5,7 @@
 
 mod dns;
 mod http;
+mod messages;
 mod rates;
 mod script;
 mod udp;
@@ -156,6 +157,7 @@ impl ScriptMaker<'_> {
             program: spec.program.name(),
             client,
             server,
+            pair: spec.pair,
             stack: spec.stack,
             transport: spec.transport,
             clients: PoolWalk::new(&clients(scenario, spec), client_key),

@@ -6,7 +6,7 @@ use wirebeat_units::{Fault, fault};
 
 use super::http::{self, Persistence};
 use super::whole;
-use super::{dns, udp};
+use super::{dns, messages, udp};
 use crate::compile::Files;
 use crate::distribution::draw::{Key, Purpose};
 use crate::program::script::{
@@ -85,6 +85,7 @@ impl<'a> ScriptMaker<'a> {
             times: Vec::new(),
             timers: self.spec.program.timers(),
             pattern: Arc::clone(self.pattern),
+            content: None,
             datagrams: self.spec.transport == Transport::Udp,
             dns: None,
         }
@@ -111,6 +112,7 @@ impl<'a> ScriptMaker<'a> {
                 }
             }
             ProgramSpec::Echo(echo) => self.echo(echo, &mut script)?,
+            ProgramSpec::Messages(spec) => messages::client(self, spec, &mut script)?,
             ProgramSpec::Dns(spec) => dns::client(self, spec, &mut script)?,
             ProgramSpec::Steps(steps) => self.written_out(&steps.client, &mut script)?,
         }
@@ -130,13 +132,33 @@ impl<'a> ScriptMaker<'a> {
                 self.bulk(bulk, bulk.direction != Direction::Forward, &mut script);
             }
             ProgramSpec::Echo(_) => script.ops.push(Op::Echo),
+            ProgramSpec::Messages(spec) => messages::server(self, spec, &mut script)?,
             ProgramSpec::Dns(spec) => dns::server(spec, &mut script),
             ProgramSpec::Steps(steps) => self.written_out(&steps.server, &mut script)?,
         }
         Ok(script)
     }
 
+    /// The bytes of a file, which are in memory once for each end of a group.
+    fn file(&self, name: &str) -> Result<Arc<[u8]>, Fault> {
+        let bytes = self.files.bytes(name)?;
+        if bytes.len() > FILE_MAX {
+            return Err(fault!(
+                "the file '{name}' has {} bytes, and {FILE_MAX} is the most that a session sends of one", bytes.len();
+                "split it, or send generated data"
+            ));
+        }
+        Ok(Arc::from(bytes))
+    }
+
+    /// The content of responses, where that is of a file.
+    fn content(&self, spec: &Http) -> Result<Option<Arc<[u8]>>, Fault> {
+        spec.file.as_ref().map(|name| self.file(name)).transpose()
+    }
+
     fn http_client(&mut self, spec: &Http, host: &str, script: &mut Script) -> Result<(), Fault> {
+        script.content = self.content(spec)?;
+        let file = script.content.as_ref().map(|content| content.len() as u64);
         let waits = spec.expect_continue;
         let request = add(script, http::request(spec, host, false, !waits));
         let last = add(script, http::request(spec, host, true, !waits));
@@ -154,6 +176,7 @@ impl<'a> ScriptMaker<'a> {
         let empty = to_head || matches!(spec.status.map(u16::from), Some(204 | 304));
         let size = match (&spec.size, spec.expect_size) {
             (_, Some(size)) => Some(whole(size)),
+            (_, None) if file.is_some() && !empty => file,
             (_, None) if !ours => None,
             (_, None) if empty => Some(0),
             (DataSize::Fixed(size), None) => Some(whole(*size)),
@@ -170,13 +193,17 @@ impl<'a> ScriptMaker<'a> {
             think,
             expect_size: size,
             expect_status: status.map(u16::from),
-            verify: ours,
+            verify: ours || file.is_some(),
         }));
         Ok(())
     }
 
     fn http_server(&mut self, spec: &Http, script: &mut Script) -> Result<(), Fault> {
-        let size = self.length(&spec.size)?;
+        script.content = self.content(spec)?;
+        let size = match &script.content {
+            Some(content) => LengthLaw::Fixed(content.len() as u64),
+            None => self.length(&spec.size)?,
+        };
         let mut responses = |spec: &Http, kept| {
             let mut one = |connection, to_head| {
                 add(script, http::response(spec, size.clone(), connection, to_head))
@@ -303,14 +330,7 @@ impl<'a> ScriptMaker<'a> {
                 }
                 Step::SendText(text) => Op::Send(add(script, http::constant(text))),
                 Step::SendFile(name) => {
-                    let bytes = self.files.bytes(name)?;
-                    if bytes.len() > FILE_MAX {
-                        return Err(fault!(
-                            "the file '{name}' has {} bytes, and {FILE_MAX} is the most that a session sends of one", bytes.len();
-                            "split it, or send generated data"
-                        ));
-                    }
-                    let head = Arc::from(bytes);
+                    let head = self.file(name)?;
                     Op::Send(add(script, Message { head, length_at: None, body: Body::None }))
                 }
                 Step::Expect(text) => {

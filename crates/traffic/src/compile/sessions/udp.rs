@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wirebeat_units::Fault;
 
 use super::script::{ScriptMaker, add, add_receive, add_time, repeat};
-use super::{dns, whole};
+use super::{dns, messages, whole};
 use crate::program::script::{
     Body, Expected, ExpectedLength, LengthLaw, Message, Op, Receive, Script,
 };
@@ -39,6 +39,7 @@ pub(super) fn client(maker: &mut ScriptMaker<'_>, script: &mut Script) -> Result
             let gap = gap.map(|law| Op::Pace(add_time(script, law)));
             repeat(script, messages.get(), gap);
         }
+        ProgramSpec::Messages(spec) => messages::client(maker, spec, script)?,
         ProgramSpec::Dns(spec) => dns::client(maker, spec, script)?,
         ProgramSpec::Steps(steps) => maker.written_out(&steps.client, script)?,
         // refused by the checks
@@ -59,6 +60,7 @@ pub(super) fn server(maker: &mut ScriptMaker<'_>, script: &mut Script) -> Result
             script.ops.extend([Op::Receive(received), Op::Send(sent), Op::Jump(0)]);
         }
         ProgramSpec::Echo(_) => script.ops.push(Op::Echo),
+        ProgramSpec::Messages(spec) => messages::server(maker, spec, script)?,
         ProgramSpec::Dns(spec) => dns::server(spec, script),
         ProgramSpec::Steps(steps) => maker.written_out(&steps.server, script)?,
         // refused by the checks

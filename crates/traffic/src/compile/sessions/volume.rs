@@ -6,7 +6,10 @@
 use wirebeat_units::{LINE_OVERHEAD, Layer};
 
 use crate::program::script::{Body, Message, Op, Script, SessionGroup};
-use crate::scenario::session::program::{Direction, Exchange, Http, HttpBody, Method, Step, Steps};
+use crate::scenario::departures::Duration;
+use crate::scenario::session::program::{
+    Direction, Exchange, Http, HttpBody, Messages, Method, Step, Steps,
+};
 use crate::scenario::session::{DataSize, ProgramSpec, SessionSpec, Transport};
 
 /// Data of a full segment: 1500 bytes of Ethernet less the headers of IPv4 and TCP with timestamps (RFC 7323 §3.2).
@@ -126,17 +129,16 @@ pub fn volumes(spec: &SessionSpec, group: &SessionGroup) -> Volumes {
         }
         ProgramSpec::Bulk(bulk) => {
             let all = bulk.bytes.map(|bytes| Volume::messages(1.0, bytes.get() as f64));
-            let none = Some(Volume::default());
-            match bulk.direction {
-                Direction::Forward => Volumes { up: all, down: none },
-                Direction::Reverse => Volumes { up: none, down: all },
-                Direction::Both => Volumes { up: all, down: all },
-            }
+            directed(bulk.direction, all)
         }
         ProgramSpec::Echo(echo) => {
             let all =
                 mean(&echo.size).map(|bytes| Volume::messages(echo.messages.get().into(), bytes));
             Volumes { up: all, down: all }
+        }
+        ProgramSpec::Messages(messages) => {
+            let all = count(messages).zip(mean(&messages.size));
+            directed(messages.direction, all.map(|(count, bytes)| Volume::messages(count, bytes)))
         }
         ProgramSpec::Dns(dns) => {
             // a header of 12 bytes and the question; over TCP the length before it
@@ -163,6 +165,31 @@ pub fn volumes(spec: &SessionSpec, group: &SessionGroup) -> Volumes {
     }
 }
 
+/// So much in one direction, or in both.
+fn directed(direction: Direction, all: Option<Volume>) -> Volumes {
+    let none = Some(Volume::default());
+    match direction {
+        Direction::Forward => Volumes { up: all, down: none },
+        Direction::Reverse => Volumes { up: none, down: all },
+        Direction::Both => Volumes { up: all, down: all },
+    }
+}
+
+/// How many messages there are one way on average, where something but the group's stop ends them.
+pub fn count(messages: &Messages) -> Option<f64> {
+    let gap = match &messages.gap {
+        Duration::Fixed(gap) => Some(gap.get() as f64),
+        Duration::Drawn(drawn) => drawn.mean(),
+    };
+    let in_time = |time: wirebeat_units::Nanos| Some((time.get() as f64 / gap?).ceil().max(1.0));
+    let in_time = messages.time.map(in_time);
+    match (messages.messages, in_time) {
+        (Some(messages), Some(in_time)) => Some(f64::from(messages.get()).min(in_time?)),
+        (Some(messages), None) => Some(f64::from(messages.get())),
+        (None, in_time) => in_time?,
+    }
+}
+
 fn requests(http: &Http, script: &Script) -> Volume {
     let client = script.ops.iter().find_map(|op| match op {
         Op::HttpClient(client) => script.messages.get(usize::from(client.request)),
@@ -183,7 +210,10 @@ fn responses(http: &Http, script: &Script) -> Option<Volume> {
     let message = script.messages.get(usize::from(number))?;
     let body = match message.body {
         Body::None => 0.0,
-        _ => mean(&http.size)?,
+        _ => match &script.content {
+            Some(content) => content.len() as f64,
+            None => mean(&http.size)?,
+        },
     };
     let chunks = match (http.framing, body > 0.0) {
         // "1000", twice CR LF; and the last chunk

@@ -12,7 +12,7 @@ use crate::text::hint::with_hint;
 use crate::text::printable;
 
 /// Counters that can be held against a number, by the names of reports.
-pub const COUNTERS: [&str; 23] = [
+pub const COUNTERS: [&str; 26] = [
     "due",
     "expired",
     "opened",
@@ -34,11 +34,15 @@ pub const COUNTERS: [&str; 23] = [
     "lost-responses",
     "late-responses",
     "malformed-messages",
+    "sent-messages",
+    "received-messages",
+    "lost-messages",
     "damaged",
     "retransmitted-segments",
 ];
 /// Durations that can be held against a time.
-pub const TIMES: [&str; 6] = ["connect", "first-byte", "response", "session", "lateness", "rtt"];
+pub const TIMES: [&str; 9] =
+    ["connect", "first-byte", "response", "delay", "session", "lateness", "rtt", "gap", "jitter"];
 /// What can be asked of a duration, and any other percentile, such as p95 or p99.5.
 pub const STATISTICS: [&str; 8] = ["min", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
 /// Rates that can be held against a number a second.

@@ -29,8 +29,8 @@ use super::{FlowSpec, Invalid, KeyPath, RunSpec, Scenario};
 use crate::text::hint::with_hint;
 use crate::values::session::whole_per_second;
 pub use crate::values::session::{
-    AddressPool, AddressRange, Beyond, KeepAlive, Limit, OnTimeout, PoolOrder, PortPool, RtoSpec,
-    StackChoice, TcpSpec, Transport,
+    AddressPool, AddressRange, Beyond, KeepAlive, Limit, OnTimeout, Pairing, PoolOrder, PortPool,
+    RtoSpec, StackChoice, TcpSpec, Transport,
 };
 pub use expect::{Expectation, Measured};
 pub use mix::Mix;
@@ -110,6 +110,9 @@ pub struct SessionSpec {
     /// How many sessions may be open at a time, and what becomes of those that are due beyond it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub limit: Option<Limit>,
+    /// By what the sessions of both ends are put together. Default: they are not, and the sums of the ends are compared.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub pair: Pairing,
     /// How long a session waits for its peer: for the connection, and for what its program waits for next.
     #[serde(default = "default_timeout", skip_serializing_if = "is_default_timeout")]
     #[schemars(with = "TimeText")]
@@ -132,6 +135,33 @@ pub struct SessionSpec {
     /// What has to come of it: where one is not met, the program ends with exit code 4.
     #[serde(default, skip_serializing_if = "is_default")]
     pub expect: Vec<Expectation>,
+}
+
+/// That there are two ends to put together, and a program whose first bytes are ours.
+fn check_pair(spec: &SessionSpec) -> Result<(), Fault> {
+    if spec.pair == Pairing::Totals {
+        return Ok(());
+    }
+    if spec.from.is_none() || spec.to.is_none() {
+        return Err(fault!(
+            "one end of the sessions is somebody else's, so there is nothing to put together";
+            "name both ports, 'from' and 'to', or leave it out"
+        ));
+    }
+    let fits = match &spec.program {
+        ProgramSpec::RequestResponse(_)
+        | ProgramSpec::Bulk(_)
+        | ProgramSpec::Echo(_)
+        | ProgramSpec::Messages(_) => spec.transport == Transport::Tcp,
+        ProgramSpec::Http(_) | ProgramSpec::Dns(_) | ProgramSpec::Steps(_) => false,
+    };
+    match fits {
+        true => Ok(()),
+        false => Err(fault!(
+            "the number is the first that a client says over TCP, and this program says something else first";
+            "use request-response, bulk, echo or messages over TCP, or leave it out"
+        )),
+    }
 }
 
 /// What a group waits for.
@@ -172,6 +202,7 @@ impl SessionSpec {
             count: None,
             at: IndexMap::new(),
             limit: None,
+            pair: Pairing::default(),
             timeout: default_timeout(),
             on_timeout: OnTimeout::default(),
             tcp: TcpSpec::default(),
@@ -246,6 +277,7 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
     }
     pool::check_macs(scenario, name, spec)?;
     udp::check(name, spec)?;
+    check_pair(spec).map_err(|why| at("pair").invalid(why))?;
     abilities::check(spec).map_err(|(key, why)| below(here(), key).invalid(why))?;
     if spec.from.is_none() && spec.to.is_none() {
         return Err(here().invalid(fault!(

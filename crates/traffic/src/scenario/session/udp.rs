@@ -2,7 +2,7 @@
 
 use wirebeat_units::{Fault, fault};
 
-use super::program::{Step, Steps};
+use super::program::{Direction, Step, Steps};
 use super::{DataSize, Measured, OnTimeout, ProgramSpec, SessionSpec, StackChoice, TcpSpec};
 use super::{Invalid, KeyPath, Transport};
 use crate::values::session::MAX_DATAGRAM;
@@ -83,6 +83,15 @@ fn of_program(program: &ProgramSpec) -> Result<(), (Option<&'static str>, Fault)
             size("response", &exchange.response)
         }
         ProgramSpec::Echo(echo) => size("size", &echo.size),
+        ProgramSpec::Messages(messages) if messages.direction != Direction::Forward => Err((
+            Some("direction"),
+            fault!(
+                "over UDP our servers send nothing that was not asked for: whoever writes a wrong source address would turn \
+                 it against others";
+                "let the client send (direction: forward), with 'from' and 'to' exchanged if need be"
+            ),
+        )),
+        ProgramSpec::Messages(messages) => size("size", &messages.size),
         ProgramSpec::Dns(_) => Ok(()),
         ProgramSpec::Steps(steps) => {
             let Steps { client, server } = &**steps;

@@ -13,13 +13,24 @@ use wirebeat_units::{Nanos, Rate};
 pub use limit::{Beyond, Limit, gap};
 pub use pool::{AddressPool, AddressRange, Pool, PoolOrder, PortPool, PortRange};
 pub use tcp::{KeepAlive, RtoSpec, TcpSpec};
-pub use transport::{MAX_DATAGRAM, NUMBER, OnTimeout, Transport};
+pub use transport::{MAX_DATAGRAM, MAX_STAMPED, NUMBER, OnTimeout, STAMP, Transport};
 
 /// The most bytes of a message of a session: 1 TiB, so that a sum of them does not overflow.
 pub const MAX_DATA: u64 = 1 << 40;
 
 /// How many variables each end of a session has, where its program is written out: they are part of its state.
 pub const VARIABLES: usize = 4;
+
+/// By what the sessions of both ends are put together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pairing {
+    /// They are not: the sums of the ends are compared.
+    #[default]
+    Totals,
+    /// By a number that is the first that a client says: it passes whatever changes addresses and ports.
+    Payload,
+}
 
 /// Whose TCP speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

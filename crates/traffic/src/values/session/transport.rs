@@ -8,6 +8,11 @@ pub const MAX_DATAGRAM: u64 = 65_507;
 /// Bytes of the number at the beginning of a numbered message, big-endian.
 pub const NUMBER: u64 = 8;
 
+/// Bytes at the beginning of a message one way: its length, the clock, its number, and when it was planned and sent.
+pub const STAMP: u64 = 32;
+/// The most bytes of a message one way: its length has 32 bits.
+pub const MAX_STAMPED: u64 = 0xffff_ffff;
+
 /// What carries the messages of both ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -14,6 +14,8 @@ use crate::scenario::session::size::DataSize;
 
 /// The longest target, in characters; servers take 8,000 (RFC 9110 §4.1).
 const TARGET_MAX: usize = 8000;
+/// The longest name of a file (PATH_MAX of Linux).
+const FILE_NAME_MAX: usize = 4096;
 /// The most headers of one's own.
 const HEADERS_MAX: usize = 64;
 
@@ -60,6 +62,10 @@ pub struct Http {
     /// How much content our server's responses have. Default: 1000 bytes.
     #[serde(skip_serializing_if = "is_usual")]
     pub size: DataSize,
+    /// The file whose bytes are the content of our server's responses, instead of generated data, and that responses are compared
+    /// with; at most 64 MiB. A relative name is in the folder of the scenario.
+    #[serde(skip_serializing_if = "is_default")]
+    pub file: Option<String>,
     /// How our server says where the content ends. Default: by its length.
     #[serde(skip_serializing_if = "is_default")]
     pub framing: HttpBody,
@@ -138,6 +144,7 @@ impl Default for Http {
             server_closes: false,
             status: None,
             size: usual(),
+            file: None,
             framing: HttpBody::default(),
             response_headers: IndexMap::new(),
             expect_size: None,
@@ -181,6 +188,17 @@ impl Http {
         for (key, status) in [("status", self.status), ("expect-status", self.expect_status)] {
             if status.is_some_and(|status| !(200..=599).contains(&status.get())) {
                 return Err((key, fault!("the status of a response is 200 to 599")));
+            }
+        }
+        if let Some(file) = &self.file {
+            if file.is_empty() || file.len() > FILE_NAME_MAX {
+                let why = fault!("the name of a file has 1 to {FILE_NAME_MAX} bytes");
+                return Err(("file", why));
+            }
+            if !is_usual(&self.size) {
+                let why =
+                    fault!("the file says how long the content is"; "leave 'size' or 'file' out");
+                return Err(("size", why));
             }
         }
         if self.framing == HttpBody::Close && self.requests.get() > 1 {

@@ -5,6 +5,7 @@ pub mod dns;
 pub mod echo;
 pub mod exchange;
 pub mod http;
+pub mod messages;
 pub mod steps;
 pub mod variables;
 
@@ -22,6 +23,7 @@ pub use dns::Dns;
 pub use echo::Echo;
 pub use exchange::Exchange;
 pub use http::{Http, HttpBody, Method};
+pub use messages::Messages;
 pub use steps::{Step, Steps};
 pub use variables::{Condition, Jump, Numbers};
 
@@ -36,6 +38,8 @@ pub enum ProgramSpec {
     Bulk(Box<Bulk>),
     /// Messages that the server sends back: the round trip of each is measured.
     Echo(Box<Echo>),
+    /// Messages one way: the delay of each is measured.
+    Messages(Box<Messages>),
     /// DNS: the client asks for names.
     Dns(Box<Dns>),
     /// Steps that are written out.
@@ -44,7 +48,8 @@ pub enum ProgramSpec {
 
 impl ProgramSpec {
     /// The words for programs that need no parameters.
-    const WORDS: [&'static str; 5] = ["http", "request-response", "bulk", "echo", "dns"];
+    const WORDS: [&'static str; 6] =
+        ["http", "request-response", "bulk", "echo", "messages", "dns"];
 
     /// The key that it is written with.
     pub fn name(&self) -> &'static str {
@@ -53,6 +58,7 @@ impl ProgramSpec {
             ProgramSpec::RequestResponse(_) => "request-response",
             ProgramSpec::Bulk(_) => "bulk",
             ProgramSpec::Echo(_) => "echo",
+            ProgramSpec::Messages(_) => "messages",
             ProgramSpec::Dns(_) => "dns",
             ProgramSpec::Steps(_) => "steps",
         }
@@ -66,6 +72,7 @@ impl ProgramSpec {
             ProgramSpec::RequestResponse(exchange) => exchange.check().map_err(named),
             ProgramSpec::Bulk(bulk) => bulk.check().map_err(named),
             ProgramSpec::Echo(echo) => echo.check().map_err(named),
+            ProgramSpec::Messages(messages) => messages.check().map_err(named),
             ProgramSpec::Dns(dns) => dns.check().map_err(named),
             ProgramSpec::Steps(steps) => steps.check(),
         }
@@ -75,6 +82,7 @@ impl ProgramSpec {
     pub fn files(&self) -> Vec<&str> {
         match self {
             ProgramSpec::Steps(steps) => steps.files(),
+            ProgramSpec::Http(http) => http.file.iter().map(String::as_str).collect(),
             _ => Vec::new(),
         }
     }
@@ -98,6 +106,7 @@ impl std::str::FromStr for ProgramSpec {
             "request-response" => Ok(ProgramSpec::RequestResponse(Box::default())),
             "bulk" => Ok(ProgramSpec::Bulk(Box::default())),
             "echo" => Ok(ProgramSpec::Echo(Box::default())),
+            "messages" => Ok(ProgramSpec::Messages(Box::default())),
             "dns" => Ok(ProgramSpec::Dns(Box::default())),
             _ => Err(with_hint("there is no program", word, ProgramSpec::WORDS)),
         }
@@ -110,6 +119,7 @@ kinds! {
     "request-response" RequestResponse Box::deserialize, described::<Exchange>;
     "bulk" Bulk Box::deserialize, described::<Bulk>;
     "echo" Echo Box::deserialize, described::<Echo>;
+    "messages" Messages Box::deserialize, described::<Messages>;
     "dns" Dns Box::deserialize, described::<Dns>;
     "steps" Steps Box::deserialize, described::<Steps>;
 }
@@ -154,10 +164,11 @@ impl JsonSchema for ProgramSpec {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let [http, exchange, bulk, echo, dns, steps] = ProgramSpec::plain_schemas(generator);
+        let [http, exchange, bulk, echo, messages, dns, steps] =
+            ProgramSpec::plain_schemas(generator);
         json_schema!({
             "description": "What both ends of a session say.",
-            "anyOf": [{ "enum": ProgramSpec::WORDS }, http, exchange, bulk, echo, dns, steps]
+            "anyOf": [{ "enum": ProgramSpec::WORDS }, http, exchange, bulk, echo, messages, dns, steps]
         })
     }
 }
