@@ -174,7 +174,7 @@ fn whoever_may_have_it_send_knows_a_key() {
         allow_send: Some("10.0.0.1".parse().unwrap()),
     };
     let error = Listener::bind(&listen(None)).unwrap_err();
-    assert!(matches!(error, RemoteError::KeyToSend { .. }), "{error}");
+    assert!(matches!(error, RemoteError::KeyToAct { .. }), "{error}");
     assert!(Listener::bind(&listen(Some(right()))).is_ok());
 }
 
