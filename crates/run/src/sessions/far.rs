@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use wirebeat_converse::End;
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
 use wirebeat_traffic::scenario::Scenario;
-use wirebeat_traffic::values::session::Pool;
 use wirebeat_units::Nanos;
 
 use super::worker::{Finished, Lost, Shared, Worker};
@@ -74,11 +73,12 @@ fn asked(
 ) -> (AskedServing, Vec<usize>, Option<u64>) {
     let mine = sessions.groups.iter().zip(scenario.sessions.values()).enumerate();
     let mine: Vec<_> = mine.filter(|(_, (group, _))| group.to.as_deref() == Some(port)).collect();
-    let group = |(place, (group, spec)): &(usize, (&SessionGroup, _))| AskedGroup {
+    let groups = mine.iter().map(|(place, (group, spec))| AskedGroup {
         number: *place as u32,
         name: group.name.clone(),
-        session: Box::new(server_part(spec, Pool { ..group.servers.pool.clone() })),
-    };
+        session: Box::new(server_part(spec, group.servers.pool.clone())),
+    });
+    let groups = groups.collect();
     let open = |group: &SessionGroup| {
         let limit = group.limit.and_then(|limit| limit.most_open());
         limit.or(group.users).map(u64::from)
@@ -90,7 +90,7 @@ fn asked(
         seed: scenario.seed,
         time_ns: scenario.run.time.map(Nanos::get),
         settle_ns: scenario.run.settle.get(),
-        groups: mine.iter().map(group).collect(),
+        groups,
     };
     (asked, mine.iter().map(|(place, _)| *place).collect(), most_open)
 }
