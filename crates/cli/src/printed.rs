@@ -119,6 +119,7 @@ const WEB: &[Flag] = &[
     ("server-closes", "", ""),
     ("peer", "10.0.2.9", "--key-file lab.key"),
     ("key-file", "lab.key", "--peer 10.0.2.9"),
+    ("size", "20kB", "--peer 10.0.2.9"),
     ("interval", "2s", ""),
     ("method", "POST", ""),
     ("header", "Accept:text/html", ""),

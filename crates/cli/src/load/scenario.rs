@@ -97,7 +97,8 @@ fn group(args: &Args, target: &Target, program: Program) -> Result<SessionSpec, 
         Target::Dns { name, .. } => (name.as_str(), None),
         Target::Host(_) => ("", None),
     };
-    let usual = SessionSpec::new(args.program.spec(program, path, host)?);
+    let usual =
+        SessionSpec::new(args.program.spec((program, args.peer.peer.is_some()), path, host)?);
     let sessions = &args.sessions;
     let (mut users, mut count) = (sessions.users, sessions.count);
     if program == Program::Bulk && sessions.rate.is_none() && (users, count) == (None, None) {

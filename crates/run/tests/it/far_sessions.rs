@@ -148,14 +148,10 @@ fn our_own_tcp_speaks_with_servers_on_another_host() {
         octets[3] = 77;
         let client = std::net::Ipv4Addr::from(octets);
         let groups = format!(
-            "sessions:\n  web: {{ from: own, to: far, stack: own, clients: {{ addresses: {client} }}, servers: {{ ports: 80 }}, program: \
+            "sessions:\n  web: {{ from: here, to: far, stack: own, clients: {{ addresses: {client} }}, servers: {{ ports: 80 }}, program: \
              {{ http: {{ size: 10kB }} }}, rate: 50/s, count: 20 }}\n"
         );
-        let mut scenario = scenario(
-            bed,
-            key_file("own", KEY),
-            &groups.replace("own,", "here,").replacen("stack: here,", "stack: own,", 1),
-        );
+        let mut scenario = scenario(bed, key_file("own", KEY), &groups);
         scenario.ports["here"].interface = Some("wb0".to_owned());
         run(&scenario, &mut Silent, &Stop::new())
     });
@@ -213,7 +209,7 @@ fn what_the_owner_does_not_allow_is_refused_with_the_remedy() {
         ),
         (
             Some(GRANT),
-            "servers: { ports: 80 }, program: http, count: 1, tcp: { receive-buffer: 1GiB }",
+            "servers: { ports: 80 }, program: http, count: 1, tcp: { receive-buffer: 1MiB }",
             "leave 'receive-buffer' out",
         ),
     ] {
@@ -286,7 +282,9 @@ fn a_listener_that_falls_silent_ends_the_run() {
                 while !cut.asked() && Instant::now() < over {
                     thread::sleep(Duration::from_millis(10));
                 }
-                bed.b.set_up(false).unwrap();
+                let mut netlink = bed.b.netlink().unwrap();
+                let link = netlink.link_by_name("wb1").unwrap().index;
+                netlink.set_down(link).unwrap();
             });
             run(&scenario, &mut StopWhen { ended: 20, stop: cut }, &Stop::new()).unwrap()
         })
