@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use wirebeat_report::model::{End, Report, SessionEnd, Verdict};
 use wirebeat_run::options::KeySource;
 use wirebeat_run::receive::ReceiveRequest;
-use wirebeat_run::remote::ServeGrant;
+use wirebeat_run::remote::{
+    AskedGroup, AskedServing, Connection, RemoteError, ServeGrant, ServingOrder,
+};
 use wirebeat_run::{Observer, Options, Progress, RunError, Silent, Stop, prepare, receive};
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_traffic::scenario::{EngineChoice, Scenario};
@@ -347,4 +349,49 @@ fn the_key_of_a_command_line_serves_where_a_port_has_none() {
             .start(&mut Silent, &Stop::new())
     });
     assert_eq!(side(&report, "web", SessionEnd::Server).ends.in_order, 1);
+}
+
+/// A sender that asks without having looked at what the owner allows.
+#[test]
+fn the_listener_checks_what_a_sender_did_not() {
+    require!(Capability::NetworkNamespaces);
+    with_listener(Some(GRANT), |bed, _| {
+        let peer = wirebeat_run::Peer {
+            address: SocketAddr::new(bed.b.ipv4.into(), 4790),
+            key: Some(KeySource::Text(KEY.to_owned())),
+        };
+        let asked = |servers: &str, more: &str| {
+            let text = format!(
+                "ports: {{ there: {{}}, here: {{}} }}\nsessions: {{ web: {{ from: there, to: here, servers: {servers}, users: 1, program: \
+                 http{more} }} }}\n"
+            );
+            let text = text.replace("{B}", &bed.b.ipv4.to_string());
+            let spec = Scenario::from_yaml(&text, "test").unwrap().sessions["web"].clone();
+            let group = AskedGroup { number: 0, name: "web".to_owned(), session: Box::new(spec) };
+            AskedServing { run: 0, seed: 1, time_ns: None, settle_ns: 0, groups: vec![group] }
+        };
+        let plain = "{ addresses: '{B}', ports: 80 }";
+        for (servers, more, says) in [
+            ("{ addresses: '{B}', ports: 79 }", "", "it is to be accepted at"),
+            ("{ addresses: 0.0.0.0, ports: 80 }", "", "it is to be accepted at 0.0.0.0:80"),
+            ("{ addresses: '{B}', ports: 5001-65535 }", "", "and 1 to 64 can be"),
+            (plain, ", stack: own, clients: { addresses: 10.9.9.9 }", "with its system's TCP"),
+            (plain, ", clients: { addresses: 10.9.9.9 }", "what servers do not need"),
+            (plain, ", tcp: { send-buffer: 1MiB }", "leave 'send-buffer' out"),
+            (plain, ", stop: 61s", "its sessions start for"),
+        ] {
+            let mut measurement = Connection::open(&peer).unwrap().begin(Vec::new()).unwrap();
+            let error = measurement.prepare_serving(asked(servers, more)).unwrap_err();
+            assert!(matches!(error, RemoteError::Refused { .. }), "{error}");
+            assert!(error.to_string().contains(says), "{servers}{more}: {error}");
+        }
+        // once in a run, and nothing before it was asked for
+        let mut measurement = Connection::open(&peer).unwrap().begin(Vec::new()).unwrap();
+        let error = measurement.look_at_serving(ServingOrder::GoOn, &[0]).unwrap_err();
+        assert!(error.to_string().contains("nothing is served"), "{error}");
+        let mut measurement = Connection::open(&peer).unwrap().begin(Vec::new()).unwrap();
+        measurement.prepare_serving(asked(plain, "")).unwrap();
+        let error = measurement.prepare_serving(asked(plain, "")).unwrap_err();
+        assert!(error.to_string().contains("to serve in this run before"), "{error}");
+    });
 }
