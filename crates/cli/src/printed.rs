@@ -117,6 +117,9 @@ const WEB: &[Flag] = &[
     ("request-think", "1ms", "--requests 3"),
     ("pipeline", "4", "--requests 8"),
     ("server-closes", "", ""),
+    ("peer", "10.0.2.9", "--key-file lab.key"),
+    ("key-file", "lab.key", "--peer 10.0.2.9"),
+    ("size", "20kB", "--peer 10.0.2.9"),
     ("interval", "2s", ""),
     ("method", "POST", ""),
     ("header", "Accept:text/html", ""),
@@ -207,7 +210,7 @@ const WEB_SERVER: &[Flag] = &[
 const OF_FRAMES: [&str; 4] = ["peer", "key", "key-file", "control"];
 
 /// Flags of `load` and `serve` that say nothing of it: the wire of another tool, which has no scenario, and how it is changed.
-const OF_SESSIONS: [&str; 5] = ["iperf3", "iperf2", "udp", "in-turn", "control"];
+const OF_SESSIONS: [&str; 6] = ["iperf3", "iperf2", "udp", "in-turn", "control", "key"];
 
 /// Flags that say nothing of the traffic.
 const BESIDE: [&str; 9] = [
@@ -395,7 +398,7 @@ fn every_flag_that_there_is_is_tried() {
         let of_frames = OF_FRAMES.into_iter().filter(|_| !sessions);
         let of_sessions = OF_SESSIONS.into_iter().filter(|_| sessions);
         // servers start nothing that could change, and ask for no test
-        let of_clients = ["control", "udp", "in-turn"];
+        let of_clients = ["control", "udp", "in-turn", "key"];
         let of_sessions = of_sessions.filter(|flag| name == "load" || !of_clients.contains(flag));
         let tried: BTreeSet<&str> = printing
             .iter()

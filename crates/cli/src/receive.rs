@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use clap::Args as ClapArgs;
 use wirebeat_run::receive::Listen;
-use wirebeat_run::remote::Grant;
+use wirebeat_run::remote::{Grant, ServeGrant};
 use wirebeat_run::{
     CaptureOptions, Codec, Filter, Group, Interval, KeySource, LogForm, LogRequest, Observer,
     Progress, ReceiveRequest, doctor,
@@ -29,13 +29,14 @@ Examples:
   wirebeat receive --interface eth1 --source 10.0.0.1 --port 5001 --time 60s
   wirebeat receive --interface eth1 --bins 1000x100ns --json report.json
   wirebeat receive --interface eth1 --listen --once
-  wirebeat receive --interface eth1 --listen --allow-send 10.0.0.1,rate=50Mbps,time=10m";
+  wirebeat receive --interface eth1 --listen --allow-send 10.0.0.1,rate=50Mbps,time=10m
+  wirebeat receive --interface eth1 --listen --allow-serve 10.0.2.9:80,sessions=5000,time=10m";
 
 /// Measure what arrives
 ///
 /// Measures the UDP datagrams that arrive on an interface, until it is stopped, and reports them. With
 /// --listen it also measures for `wirebeat send --peer` on another host; it only counts and answers, unless --allow-send
-/// lets it send, too.
+/// lets it send, too, or --allow-serve lets it serve the sessions of `wirebeat load --peer`.
 #[derive(ClapArgs, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -183,6 +184,10 @@ struct ListenArgs {
     /// long in all [default: nothing; rate=10Mbps,time=60s]
     #[arg(long, value_name = "DEST[,DEST…][,rate=…][,time=…]")]
     allow_send: Option<Grant>,
+    /// Let senders with the key have this host serve TCP sessions at these addresses and ports, at most so many at a time and
+    /// so long in all [default: none; sessions=1000,time=60s]
+    #[arg(long, value_name = "ADDRESS:PORT[-PORT][,…][,sessions=…][,time=…]")]
+    allow_serve: Option<ServeGrant>,
 }
 
 /// Receives.
@@ -247,24 +252,26 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
 impl ListenArgs {
     fn listen(&self) -> Result<Option<Listen>, Failure> {
         let Some(at) = &self.listen else {
-            let idle = match (self.once, self.allow_send.is_some(), self.key.given()) {
-                (true, _, _) => "--once",
-                (false, true, _) => "--allow-send",
-                (false, false, true) => "a key",
-                (false, false, false) => return Ok(None),
+            let given = [
+                ("--once", self.once),
+                ("--allow-send", self.allow_send.is_some()),
+                ("--allow-serve", self.allow_serve.is_some()),
+                ("a key", self.key.given()),
+            ];
+            let Some((idle, _)) = given.into_iter().find(|(_, given)| *given) else {
+                return Ok(None);
             };
             let message = format!("{idle} is for senders on other hosts, and none is waited for");
             return Err(Failure::usage(&message).hint("add --listen, or leave it out"));
         };
         let address = at.address();
+        let acts = self.allow_send.is_some() || self.allow_serve.is_some();
         let key = match self.key.source() {
-            None if !address.ip().is_loopback() || self.allow_send.is_some() => {
-                Some(KeySource::Text(key::generate()?))
-            }
+            None if !address.ip().is_loopback() || acts => Some(KeySource::Text(key::generate()?)),
             given => given,
         };
-        let allow_send = self.allow_send.clone();
-        Ok(Some(Listen { address, key, once: self.once, allow_send }))
+        let (allow_send, allow_serve) = (self.allow_send.clone(), self.allow_serve.clone());
+        Ok(Some(Listen { address, key, once: self.once, allow_send, allow_serve }))
     }
 
     /// Whether whoever started this knows the key already, or needs none.

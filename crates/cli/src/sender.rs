@@ -173,23 +173,28 @@ pub struct PeerArgs {
 impl PeerArgs {
     /// That receiver, if there is one.
     pub fn peer(&self) -> Result<Option<Peer>, Failure> {
-        let Some(host) = &self.peer else {
-            return match self.key.given() {
-                true => Err(Failure::usage("a key needs --peer")
-                    .hint("add --peer with the host that receives, or leave the key out")),
-                false => Ok(None),
-            };
-        };
-        let place = format!("--peer {host}");
-        let address = host.resolve(CONTROL_PORT).map_err(|why| {
-            Failure::usage(why).at(place.clone()).hint("write its address, or check its name")
-        })?;
-        let key = self.key.source();
-        if key.is_none() && !address.ip().is_loopback() {
-            return Err(Failure::usage("the receiver's key is missing").at(place).hint(format!(
-                "give the key that it printed: with --key or --key-file, or in {VARIABLE}"
-            )));
-        }
-        Ok(Some(Peer { address, key }))
+        peer(self.peer.as_ref(), &self.key)
     }
+}
+
+/// The listener on another host that `--peer` and a key mean, if there is one.
+pub fn peer(host: Option<&HostPort>, key: &KeyArgs) -> Result<Option<Peer>, Failure> {
+    let Some(host) = host else {
+        return match key.given() {
+            true => Err(Failure::usage("a key needs --peer")
+                .hint("add --peer with the host that receives, or leave the key out")),
+            false => Ok(None),
+        };
+    };
+    let place = format!("--peer {host}");
+    let address = host.resolve(CONTROL_PORT).map_err(|why| {
+        Failure::usage(why).at(place.clone()).hint("write its address, or check its name")
+    })?;
+    let key = key.source();
+    if key.is_none() && !address.ip().is_loopback() {
+        return Err(Failure::usage("the receiver's key is missing").at(place).hint(format!(
+            "give the key that it printed: with --key or --key-file, or in {VARIABLE}"
+        )));
+    }
+    Ok(Some(Peer { address, key }))
 }

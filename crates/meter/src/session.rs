@@ -29,6 +29,11 @@ macro_rules! counts {
                 $(self.$field = self.$field.saturating_add(other.$field);)*
             }
 
+            /// All of them.
+            pub(crate) fn values(&self) -> Vec<u64> {
+                vec![$(self.$field),*]
+            }
+
             /// What was counted since the same counts were `earlier`.
             #[must_use]
             pub fn since(&self, earlier: &$name) -> $name {

@@ -8,6 +8,7 @@ use wirebeat_units::FrameLen;
 use crate::bins::MAX_BINS;
 use crate::histogram::BUCKETS;
 use crate::interval::{FlowBooks, MeterBooks};
+use crate::session::{SessionCounts, SessionSummary};
 use crate::summary::{
     Distribution, FlowSummary, LinearBins, MeterSummary, Moments, SequenceSummary, SharedHistograms,
 };
@@ -78,6 +79,34 @@ impl MeterBooks {
             })?;
         }
         Ok(())
+    }
+}
+
+impl SessionSummary {
+    /// Checks what counters and values there can be; that its sums are right is for the report to say.
+    pub fn validate(&self) -> Result<(), InvalidSummary> {
+        let place = |place: &str| {
+            let place = place.to_owned();
+            move |problem| InvalidSummary { place, problem }
+        };
+        self.counts.validate()?;
+        let counted = self.statuses.values().chain([&self.most_open]);
+        ensure(counted.into_iter().all(|count| *count <= COUNT_MAX), TOO_MANY)
+            .map_err(place("sessions"))?;
+        let times = self.times.iter().flat_map(|of| [&of.planned, &of.actual]);
+        for distribution in times.chain(self.timers.values()).chain([&self.lateness, &self.rtt]) {
+            check_distribution(distribution, COUNT_MAX, false)
+                .map_err(place("times of sessions"))?;
+        }
+        Ok(())
+    }
+}
+
+impl SessionCounts {
+    /// Checks that no counter is larger than any can be.
+    pub fn validate(&self) -> Result<(), InvalidSummary> {
+        let invalid = |problem| InvalidSummary { place: "sessions".to_owned(), problem };
+        ensure(self.values().into_iter().all(|count| count <= COUNT_MAX), TOO_MANY).map_err(invalid)
     }
 }
 

@@ -103,8 +103,12 @@ pub(crate) fn peers_of_ports(
     options: &Options,
 ) -> impl Iterator<Item = (Host, Peer)> {
     scenario.ports.iter().filter_map(|(name, port)| {
+        let address = port.peer?;
         let key = port.key_file.as_ref().map(|file| KeySource::File(options.path(file)));
-        Some((Host::Port(name.clone()), Peer { address: port.peer?, key }))
+        // one that is no file comes from the command line
+        let given = options.peer.as_ref().filter(|peer| peer.address == address);
+        let key = key.or_else(|| given.and_then(|peer| peer.key.clone()));
+        Some((Host::Port(name.clone()), Peer { address, key }))
     })
 }
 
@@ -188,7 +192,13 @@ impl Lab {
     /// The receivers on other hosts, and who they are.
     pub(crate) fn peers(&self) -> Vec<(Host, Peer)> {
         let of_run = self.options.peer.iter().map(|peer| (Host::OfRun, peer.clone()));
-        of_run.chain(peers_of_ports(&self.scenario, &self.options)).collect()
+        let serves = |port: &String| {
+            self.scenario.sessions.values().any(|group| group.to.as_ref() == Some(port))
+        };
+        // a listener that serves sessions measures no flows, and takes one connection
+        let ports = peers_of_ports(&self.scenario, &self.options)
+            .filter(|(host, _)| !matches!(host, Host::Port(port) if serves(port)));
+        of_run.chain(ports).collect()
     }
 
     /// The connections to all of them: those that rest, or new ones.

@@ -39,8 +39,9 @@ use crate::receive::{self, Listen, ReceiveRequest};
 use crate::receivers::{self, Receiver};
 use crate::remote::{
     AskedIntervals, ClockIdentity, Count, CpuSpent, Expected, Identity, IntervalBacklog, Limits,
-    Listener, Measured, Metering, SendingSide, Served, Service, Timeouts, serve,
+    Listener, Measured, Metering, SendingSide, Served, Service, ServingSide, Timeouts, serve,
 };
+use crate::sessions::GrantedServer;
 use crate::timestamps;
 
 /// How often it is looked whether a stop was asked.
@@ -95,9 +96,18 @@ pub(crate) fn receive(
             .allow_send
             .clone()
             .map(|grant| GrantedSender::new(request, EngineChoice::from(engine), grant, stop)),
+        serving: listen
+            .allow_serve
+            .clone()
+            .map(|grant| GrantedServer::new(request, grant, stop))
+            .transpose()?,
     };
     if let Some(grant) = &listen.allow_send {
         observer.notice(&format!("senders with the key may have this host send to {grant}"));
+    }
+    if let Some(grant) = &listen.allow_serve {
+        observer
+            .notice(&format!("senders with the key may have this host serve sessions at {grant}"));
     }
     let service = Service {
         identity: Identity {
@@ -121,7 +131,9 @@ pub(crate) fn receive(
         None => flows::stopped(stop).unwrap_or(End::Completed),
     };
     let sent = local.granted.as_ref().and_then(granted_finding);
-    let machine = served_findings(&served).into_iter().chain(sent).chain(unread).collect();
+    let accepted = local.serving.as_ref().and_then(serving_finding);
+    let machine =
+        served_findings(&served).into_iter().chain(sent).chain(accepted).chain(unread).collect();
     let facts = RunFacts {
         wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: request.command_line.clone(),
@@ -201,6 +213,18 @@ fn granted_finding(granted: &GrantedSender) -> Option<String> {
     })
 }
 
+/// What was served for senders.
+fn serving_finding(serving: &GrantedServer) -> Option<String> {
+    let (sessions, time) = serving.total();
+    (time > Nanos::ZERO).then(|| {
+        format!(
+            "{} were served for senders in {} altogether, as --allow-serve permits",
+            counted(sessions, "session"),
+            human::time(time.get() as f64)
+        )
+    })
+}
+
 /// A meter for nobody.
 fn idle_meter(request: &ReceiveRequest) -> MeterConfig {
     MeterConfig { flows: Flows::Any(1), filter: request.filter, ..MeterConfig::default() }
@@ -233,6 +257,8 @@ struct Local<'a> {
     complete: u64,
     /// What sends for senders, where the owner allows it.
     granted: Option<GrantedSender>,
+    /// What serves sessions for senders, where the owner allows it.
+    serving: Option<GrantedServer>,
 }
 
 impl Local<'_> {
@@ -445,6 +471,10 @@ impl Metering for Local<'_> {
 
     fn sending(&mut self) -> Option<&mut dyn SendingSide> {
         self.granted.as_mut().map(|granted| granted as &mut dyn SendingSide)
+    }
+
+    fn serving(&mut self) -> Option<&mut dyn ServingSide> {
+        self.serving.as_mut().map(|serving| serving as &mut dyn ServingSide)
     }
 
     fn between_senders(&mut self) -> Option<String> {

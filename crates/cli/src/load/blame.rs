@@ -23,6 +23,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("ttl", "--ttl"),
     ("stack", "--stack"),
     ("transport", "--transport"),
+    ("to", "--peer"),
     ("on-timeout", "--on-timeout"),
     ("program.type", "--type"),
     ("program.expect-rcode", "--expect-rcode"),

@@ -28,7 +28,7 @@ pub struct LoadArgs {
             "requests", "request_think", "pipeline", "server_closes", "method", "header", "body", "expect_status", "expect_size",
             "request_size", "response_size", "gap", "transport", "on_timeout", "query_type", "no_recursion", "expect_rcode",
             "interface", "stack", "namespace", "cpu", "nagle", "ttl", "reset",
-            "seed", "expect", "print_scenario", "engine", "control"
+            "seed", "expect", "print_scenario", "engine", "control", "peer", "key", "key_file"
         ]
     )]
     iperf3: Option<HostPort>,
@@ -44,7 +44,7 @@ pub struct LoadArgs {
             "requests", "request_think", "pipeline", "server_closes", "method", "header", "body", "expect_status", "expect_size",
             "request_size", "response_size", "gap", "transport", "on_timeout", "query_type", "no_recursion", "expect_rcode",
             "interface", "stack", "namespace", "cpu", "nagle", "ttl", "reset",
-            "seed", "expect", "print_scenario", "engine", "control"
+            "seed", "expect", "print_scenario", "engine", "control", "peer", "key", "key_file"
         ]
     )]
     iperf2: Option<HostPort>,

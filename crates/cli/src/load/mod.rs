@@ -14,7 +14,7 @@ use std::num::{NonZeroU8, NonZeroU16, NonZeroU32, NonZeroU64};
 
 use clap::Args as ClapArgs;
 use wirebeat_explain::Checked;
-use wirebeat_run::{Options, read_files};
+use wirebeat_run::{Options, Peer, read_files};
 use wirebeat_traffic::scenario::departures::Duration;
 use wirebeat_traffic::scenario::header::dscp::Dscp;
 use wirebeat_traffic::scenario::session::{
@@ -28,8 +28,10 @@ use wirebeat_units::{BitRate, Nanos, fault};
 use crate::ctl::ControlArgs;
 use crate::execute::execute;
 use crate::failure::Failure;
+use crate::key::KeyArgs;
 use crate::output::{Output, ReportArgs, print_data};
-use crate::values::{self, Cpus};
+use crate::sender;
+use crate::values::{self, Cpus, HostPort};
 use program::ClientArgs;
 pub use scenario::SERVER;
 use target::Target;
@@ -69,6 +71,7 @@ Examples:
   wirebeat load 10.0.2.9:7 --program echo --transport udp --rate 1000/s --timeout 1s
   wirebeat load dns://10.0.2.9/www.example.com --rate 1000/s --time 10s
   wirebeat load http://10.0.2.9/ --rate 500/s --expect 'failed == 0' --expect 'response.p99 < 5ms'
+  wirebeat load http://10.0.2.9/ --rate 500/s --time 10s --peer 10.0.2.9 --key-file lab.key
   wirebeat load http://10.0.1.9/ --rate 1000/s --stack own --interface eth1 --clients 10.0.1.100-10.0.1.199
   wirebeat load --iperf3 10.0.2.9 --streams 4 --both-ways --time 30s
   wirebeat load --iperf3 10.0.2.9 --udp --rate 100Mbps --size 1400B
@@ -78,7 +81,8 @@ Examples:
 ///
 /// Opens TCP sessions by a schedule (--rate: sessions start when they are due, however slow the server is) or by users (--users:
 /// each starts its next session when the last has ended), and says how they ended and how long everything took, from the planned
-/// time on and from the actual one. Needs no privilege. The other end is 'wirebeat serve', or any server.
+/// time on and from the actual one. Needs no privilege. The other end is 'wirebeat serve', any
+/// server, or with --peer a listener that serves them for this run.
 #[derive(ClapArgs, Debug)]
 #[command(
     override_usage = "wirebeat load <URL|HOST:PORT> [OPTIONS]",
@@ -104,6 +108,8 @@ pub struct Args {
     /// The client ends sessions with RST instead of FIN: no port stays in TIME-WAIT
     #[arg(long, help_heading = "TCP")]
     reset: bool,
+    #[command(flatten)]
+    peer: PeerArgs,
     #[command(flatten)]
     run: RunArgs,
     #[command(flatten)]
@@ -256,6 +262,18 @@ impl PortArgs {
     }
 }
 
+/// The server on another host.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "Other host")]
+struct PeerArgs {
+    /// The host where `wirebeat receive --listen --allow-serve` serves these sessions: it starts and ends with this run, and the
+    /// report has both ends
+    #[arg(long, value_name = "HOST[:PORT]")]
+    peer: Option<HostPort>,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
 /// How long.
 #[derive(ClapArgs, Debug)]
 #[command(next_help_heading = "Run")]
@@ -268,13 +286,24 @@ struct RunArgs {
     seed: Option<u64>,
 }
 
+impl Args {
+    /// The listener that serves the sessions, if there is one. Nothing is said to it, and no key is needed to print a scenario.
+    fn peer(&self) -> Result<Option<Peer>, Failure> {
+        match self.print_scenario {
+            true => Ok(None),
+            false => sender::peer(self.peer.peer.as_ref(), &self.peer.key),
+        }
+    }
+}
+
 /// Opens sessions.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     refuse_frames(&args.report)?;
     if let Some((wire, host)) = args.tool.server() {
         return iperf::load(wire, host, args, output);
     }
-    let options = Options { control: args.control.wanted(), ..output.options() };
+    let peer = args.peer()?;
+    let options = Options { control: args.control.wanted(), peer, ..output.options() };
     run_or_print(&scenario::scenario(args)?, args.print_scenario, options, output)
 }
 

@@ -126,7 +126,7 @@ pub struct ClientArgs {
     /// request-response: how many bytes a response has; the server has to be given the same [default: 1kB]
     #[arg(long, value_name = "SIZE", value_parser = values::data_size)]
     response_size: Option<DataSize>,
-    /// echo, messages: how many bytes a message has [default: 64B]; with --iperf3 and --iperf2 those of a write or a datagram
+    /// echo, messages: how many bytes a message has [default: 64B]; http with --peer: those of content of a response [default: 1kB]; with --iperf3 and --iperf2 those of a write or a datagram
     #[arg(long, value_name = "SIZE", value_parser = values::data_size)]
     size: Option<DataSize>,
     /// echo, messages: how long it is from one planned message to the next [default: with echo each when the one before is back, else 10ms]
@@ -216,13 +216,15 @@ impl ClientArgs {
         }
     }
 
-    /// The program, of which HTTP requests `path` of `host`, and DNS the name `path`.
+    /// The program, of which HTTP requests `path` of `host`, and DNS the name `path`; `serves`: the server is told what to say.
     pub fn spec(
         &self,
-        program: Program,
+        (program, serves): (Program, bool),
         path: &str,
         host: Option<String>,
     ) -> Result<ProgramSpec, Failure> {
+        // a server of somebody else decides by itself how long its responses are
+        let sized: &[Program] = if serves { &[ECHO, MESSAGES, HTTP] } else { &[ECHO, MESSAGES] };
         let mut flags: Vec<Given<'_>> = vec![
             ("--requests", self.requests.is_some(), &[HTTP, EXCHANGE, ECHO, MESSAGES, DNS]),
             ("--request-think", self.request_think.is_some(), &[HTTP, EXCHANGE, DNS]),
@@ -238,7 +240,7 @@ impl ClientArgs {
             ("--expect-size", self.expect_size.is_some(), &[HTTP]),
             ("--request-size", self.request_size.is_some(), &[EXCHANGE]),
             ("--response-size", self.response_size.is_some(), &[EXCHANGE]),
-            ("--size", self.size.is_some(), &[ECHO, MESSAGES]),
+            ("--size", self.size.is_some(), sized),
             ("--gap", self.gap.is_some(), &[ECHO, MESSAGES]),
             ("--streams", self.streams.is_some(), &[BULK]),
         ];
@@ -303,6 +305,7 @@ impl ClientArgs {
             think: self.request_think.clone(),
             expect_status: self.expect_status,
             expect_size: self.expect_size,
+            size: self.size.clone().unwrap_or(usual.size),
             ..usual
         };
         for Header { name, value } in &self.header {

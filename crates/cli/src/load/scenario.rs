@@ -2,14 +2,16 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use wirebeat_run::KeySource;
 use wirebeat_traffic::scenario::session::{Limit, PoolSpec, Transport};
-use wirebeat_traffic::scenario::{RunSpec, Scenario, SessionSpec};
+use wirebeat_traffic::scenario::{PortSpec, RunSpec, Scenario, SessionSpec};
 use wirebeat_units::fault;
 
 use super::program::Program;
 use super::target::Target;
 use super::{Args, blame};
 use crate::failure::Failure;
+use crate::key::CONTROL_PORT;
 
 /// The port of our clients.
 pub const CLIENT: &str = "client";
@@ -27,7 +29,12 @@ pub fn scenario(args: &Args) -> Result<Scenario, Failure> {
     };
     let program = program(args, target)?;
     scenario.ports.insert(CLIENT.to_owned(), args.port.spec()?);
-    scenario.sessions.insert(program.name().to_owned(), group(args, target, program)?);
+    let mut group = group(args, target, program)?;
+    if let Some(far) = far(args)? {
+        scenario.ports.insert(SERVER.to_owned(), far);
+        group.to = Some(SERVER.to_owned());
+    }
+    scenario.sessions.insert(program.name().to_owned(), group);
     let endless = args.program.is_endless(program);
     let time = args.run.time.or(endless.then_some(RunSpec::DEFAULT_TIME));
     let usual = RunSpec::default();
@@ -35,6 +42,20 @@ pub fn scenario(args: &Args) -> Result<Scenario, Failure> {
     scenario.run = RunSpec { time, wait: args.port.wait, interval, ..usual };
     scenario.check().map_err(|problem| blame::invalid(&problem, &scenario))?;
     Ok(scenario)
+}
+
+/// The port on another host, where a listener there serves the sessions. A key that is no file stays out of scenarios.
+fn far(args: &Args) -> Result<Option<PortSpec>, Failure> {
+    let Some(host) = &args.peer.peer else { return Ok(None) };
+    let place = format!("--peer {host}");
+    let peer = host.resolve(CONTROL_PORT).map_err(|why| {
+        Failure::usage(why).at(place).hint("write its address, or check its name")
+    })?;
+    let key_file = match args.peer.key.source() {
+        Some(KeySource::File(file)) => Some(file.display().to_string()),
+        Some(KeySource::Text(_)) | None => None,
+    };
+    Ok(Some(PortSpec { peer: Some(peer), key_file, ..PortSpec::default() }))
 }
 
 fn program(args: &Args, target: &Target) -> Result<Program, Failure> {
@@ -76,7 +97,8 @@ fn group(args: &Args, target: &Target, program: Program) -> Result<SessionSpec, 
         Target::Dns { name, .. } => (name.as_str(), None),
         Target::Host(_) => ("", None),
     };
-    let usual = SessionSpec::new(args.program.spec(program, path, host)?);
+    let usual =
+        SessionSpec::new(args.program.spec((program, args.peer.peer.is_some()), path, host)?);
     let sessions = &args.sessions;
     let (mut users, mut count) = (sessions.users, sessions.count);
     let is_one = matches!(program, Program::Bulk | Program::Messages);

@@ -137,3 +137,38 @@ fn a_run_of_a_sender_that_is_too_slow_ends_at_its_time() {
         assert!(last < 1_060_000_000, "{engine}: {last}");
     }
 }
+
+/// `load --peer` has a listener serve its sessions, and both ends are in its report.
+#[test]
+fn sessions_are_served_by_a_listener_whose_owner_allows_it() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let to = &bed.b.ipv4;
+    let load = |more: &str| {
+        let line = format!(
+            "load http://{to}:8080/ --size 3kB --rate 100/s --count 20 --peer {to}:5960 --key {KEY} {more}"
+        );
+        wirebeat(&bed.a, &line)
+    };
+    let refusing = receiver(&bed, "");
+    let refused = load("").wait(PATIENCE).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("--allow-serve"), "{refused:?}");
+    refusing.interrupt();
+    refusing.wait(PATIENCE).unwrap();
+    let serving = receiver(&bed, &format!("--once --allow-serve {to}:8080,sessions=50,time=30s"));
+    let ended = load("--json -").wait(PATIENCE).unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    let report = document(&ended);
+    let in_order = |end: &str| {
+        let groups = report["sessions"].as_array().unwrap();
+        let group = groups.iter().find(|group| group["end"] == end).unwrap();
+        group["ends"]["in_order"].as_u64().unwrap()
+    };
+    assert_eq!((in_order("client"), in_order("server")), (20, 20), "{report:#}");
+    // a key stays out of the report
+    assert!(!ended.stdout.contains(KEY) && !ended.stdout.contains("key-file"), "{ended:?}");
+    let served = serving.wait(PATIENCE).unwrap();
+    assert_eq!(served.status.code(), Some(0), "{served:?}");
+    assert!(served.stdout.contains("20 sessions were served for senders"), "{served:?}");
+}

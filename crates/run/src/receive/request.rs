@@ -18,7 +18,7 @@ use wirebeat_wire::codec::Codec;
 
 use crate::engines::{Ability, Engine};
 use crate::options::KeySource;
-use crate::remote::Grant;
+use crate::remote::{Grant, ServeGrant};
 use crate::tapping::PacketLogRequest;
 
 /// What a receiver is asked to do.
@@ -129,4 +129,6 @@ pub struct Listen {
     pub once: bool,
     /// What is sent for senders, who must know a key then; `None`: nothing.
     pub allow_send: Option<Grant>,
+    /// What sessions are served for senders, who must know a key then; `None`: none.
+    pub allow_serve: Option<ServeGrant>,
 }

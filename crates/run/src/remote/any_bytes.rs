@@ -15,6 +15,9 @@ use wirebeat_traffic::scenario::{PortSpec, Scenario};
 use wirebeat_units::{Fault, Nanos};
 
 use super::asked::{AskedSending, PORT, check_program, check_sources};
+use super::asked_serving::{
+    AskedServing, ServedPlace, ServedSessions, ServingLook, ServingOrder, take_summary,
+};
 use super::clock::ClockIdentity;
 use super::grant::Grant;
 use super::key::Key;
@@ -22,7 +25,8 @@ use super::message::{
     Count, Expected, ExpectedFlow, Limits, Measured, REPLY_LIMIT, Reply, Request,
 };
 use super::sent::{HeardSent, Sent, SentLook};
-use super::session::{Collector, Identity, Metering, SendingSide, Session};
+use super::serve_grant::ServeGrant;
+use super::session::{Collector, Identity, Metering, SendingSide, ServingSide, Session};
 use super::transport::{Channel, Stream};
 
 /// Takes `bytes` as what each kind of peer might send.
@@ -81,7 +85,10 @@ fn as_sender(bytes: &[u8]) {
         clock: Arc::new(MonotonicClock),
         clock_identity: ClockIdentity::default(),
     };
-    let mut metering = Nothing(Granted("10.0.0.0/24,fd00::/64,rate=1Gbps,time=60s".parse().ok()));
+    let mut metering = Nothing(
+        Granted("10.0.0.0/24,fd00::/64,rate=1Gbps,time=60s".parse().ok()),
+        Serving("10.0.0.1:1-65535,sessions=10,time=60s".parse().ok()),
+    );
     let (mut session, _) = Session::welcome(&mut metering, &identity);
     for line in bytes.split(|&byte| byte == b'\n') {
         let Ok(request) = Request::decode(line) else { continue };
@@ -110,6 +117,7 @@ fn as_receiver(bytes: &[u8]) {
         match &reply {
             Reply::SentFlow(flow) if flow.check().is_ok() => drop(flow.stats(Nanos::ZERO)),
             Reply::Sending { intervals, .. } => drop(heard.take_in(intervals.clone(), now)),
+            Reply::ServedGroup { summary, .. } => drop(take_summary((**summary).clone())),
             Reply::Sent(summary) => drop(heard.take_in(summary.intervals.clone(), now)),
             _ => {}
         }
@@ -121,7 +129,7 @@ fn as_receiver(bytes: &[u8]) {
 }
 
 /// A receiver that nothing reaches.
-struct Nothing(Granted);
+struct Nothing(Granted, Serving);
 
 impl Metering for Nothing {
     fn stations(&self) -> Vec<Station> {
@@ -144,6 +152,57 @@ impl Metering for Nothing {
 
     fn sending(&mut self) -> Option<&mut dyn SendingSide> {
         Some(&mut self.0)
+    }
+
+    fn serving(&mut self) -> Option<&mut dyn ServingSide> {
+        Some(&mut self.1)
+    }
+}
+
+/// Holds what is asked against a grant, as a listener does, and serves nothing.
+struct Serving(Option<ServeGrant>);
+
+impl Serving {
+    /// What passes has been compiled, and is accepted nowhere else.
+    fn check(&self, asked: &AskedServing) -> Result<(), Fault> {
+        let Some(grant) = &self.0 else { return Ok(()) };
+        asked.check(grant)?;
+        for group in asked.compile(&asked.scenario()?)?.groups {
+            let (address, port) = group.servers.get(0);
+            let at = address.map(|address| (address, port).into());
+            assert!(at.is_some_and(|at| grant.allows(at)), "accepted at {at:?}");
+            assert!(group.client.is_none() && group.starts.is_none(), "clients");
+        }
+        Ok(())
+    }
+}
+
+impl ServingSide for Serving {
+    fn grant(&self) -> ServeGrant {
+        self.0.clone().unwrap_or(ServeGrant { places: Vec::new(), sessions: 0, time_ns: 0 })
+    }
+
+    fn prepare(&mut self, asked: AskedServing) -> Result<Vec<ServedPlace>, String> {
+        self.check(&asked).map_err(|why| why.to_string())?;
+        Ok(Vec::new())
+    }
+
+    fn start(&mut self, _: Nanos) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn heard(&mut self) {}
+
+    fn served(&mut self, _: ServingOrder) -> Result<ServingLook, String> {
+        Ok(ServingLook::Ended(Box::default()))
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn end(&mut self) -> Option<ServedSessions> {
+        None
     }
 }
 

@@ -25,6 +25,7 @@ use wirebeat_units::{BitRate, Fault, LINE_OVERHEAD, Nanos, Rate, fault};
 use wirebeat_wire::codec::Codec;
 use wirebeat_wire::ip::Version;
 
+use super::as_text;
 use super::grant::Grant;
 use super::message::{TEXT, tame};
 
@@ -68,26 +69,6 @@ pub struct AskedFlow {
     /// The flow, from the port `here` and to none; in a message, its JSON as a text.
     #[serde(with = "as_text")]
     pub flow: Box<FlowSpec>,
-}
-
-/// A flow as the text that the parser of scenarios reads. It is JSON, so that nothing in it stands for more than is written
-/// (YAML's aliases do).
-mod as_text {
-    use serde::de::{Error, IgnoredAny};
-    use serde::{Deserialize, Deserializer, Serializer, ser};
-    use wirebeat_traffic::scenario::{FlowSpec, yaml};
-
-    pub(super) fn serialize<S: Serializer>(flow: &FlowSpec, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&serde_json::to_string(flow).map_err(ser::Error::custom)?)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Box<FlowSpec>, D::Error> {
-        let text = String::deserialize(from)?;
-        serde_json::from_str::<IgnoredAny>(&text).map_err(D::Error::custom)?;
-        yaml::value(&text).map(Box::new).map_err(D::Error::custom)
-    }
 }
 
 impl AskedSending {

@@ -7,6 +7,7 @@
 //! nothing has begun (a [`RestingConnection`](super::RestingConnection) does). Nothing that a receiver says is believed before it has been checked.
 
 mod sending;
+mod serving;
 
 use std::collections::BTreeSet;
 use std::mem;

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
+use wirebeat_meter::session::{SessionCounts, SessionSummary};
 use wirebeat_meter::summary::{FlowSummary, MeterSummary};
 use wirebeat_meter::validate::COUNT_MAX;
 use wirebeat_report::assemble::CpuTime;
@@ -19,10 +20,12 @@ use wirebeat_units::human::counted;
 use wirebeat_units::printable::printable;
 
 use super::asked::AskedSending;
+use super::asked_serving::{AskedServing, ServedPlace, ServedSummary, ServingOrder};
 use super::clock::ClockIdentity;
 use super::grant::Grant;
 use super::intervals::{AskedIntervals, ToldIntervals};
 use super::sent::{SentFlowCounts, SentIntervals, SentSummary};
+use super::serve_grant::ServeGrant;
 
 /// The version of the messages. Both ends must have the same.
 pub const PROTOCOL: u32 = 4;
@@ -62,7 +65,16 @@ pub enum Request {
     },
     /// Get ready to send these flows in the run that has begun: only where the owner allows it, and once for each run.
     Send(Box<AskedSending>),
-    /// Begin to send them.
+    /// Accept these sessions in the run that has begun: only where the owner allows it, and once for each run.
+    Serve(Box<AskedServing>),
+    /// What was served?
+    Served {
+        /// The number of the run that has begun.
+        run: u64,
+        /// How it goes on.
+        order: ServingOrder,
+    },
+    /// Begin to send, or the moment from which the times of sessions count.
     Start {
         /// The number of the run that has begun.
         run: u64,
@@ -138,6 +150,29 @@ pub enum Reply {
     SentFlow(Box<SentFlowCounts>),
     /// To `sent`, at the end: all but the flows.
     Sent(Box<SentSummary>),
+    /// To `serve`: sessions are accepted.
+    Listening {
+        /// The number of the run.
+        run: u64,
+        /// Where.
+        at: Vec<ServedPlace>,
+    },
+    /// To `served`: it goes on.
+    Serving {
+        /// The number of the run.
+        run: u64,
+        /// What was counted so far, in the order in which the groups were asked for.
+        counts: Vec<SessionCounts>,
+    },
+    /// To `served`, once for each group when serving has ended.
+    ServedGroup {
+        /// The number of the group.
+        number: u32,
+        /// What its servers did.
+        summary: Box<SessionSummary>,
+    },
+    /// To `served`, at the end: all but the groups.
+    Served(ServedSummary),
     /// To `intervals`; to `finish`, as often as needed, before the end.
     Intervals(Box<ToldIntervals>),
     /// To `finish`, once for each flow.
@@ -186,6 +221,9 @@ pub struct Welcome {
     /// What its owner lets it send; `None`: nothing.
     #[serde(default)]
     pub sends: Option<Grant>,
+    /// What its owner lets it serve; `None`: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serves: Option<ServeGrant>,
 }
 
 /// What a receiver takes.
@@ -336,8 +374,10 @@ impl Request {
             Request::Hello(version) => version.tame(),
             Request::Begin(expected) => expected.tame(),
             Request::Send(asked) => asked.tame(),
+            Request::Serve(asked) => asked.tame(),
             Request::Start { .. }
             | Request::Sent { .. }
+            | Request::Served { .. }
             | Request::Clock
             | Request::Received
             | Request::Intervals { .. }
@@ -367,12 +407,19 @@ impl Reply {
                 tame_stations(stations)
             }
             Reply::Sent(sent) => sent.tame(),
+            Reply::Served(served) => served.tame(),
+            Reply::Listening { at, .. } => {
+                at.truncate(ENTRIES);
+                at.iter_mut().for_each(|place| tame(&mut place.group, NAME));
+            }
             Reply::Finished(measured) => measured.tame(),
             Reply::Refused { reason } => tame(reason, TEXT),
             Reply::Busy
             | Reply::Started { .. }
             | Reply::Sending { .. }
             | Reply::SentFlow(_)
+            | Reply::Serving { .. }
+            | Reply::ServedGroup { .. }
             | Reply::Clock { .. }
             | Reply::Received(_)
             | Reply::Intervals(_)

@@ -4,11 +4,13 @@
 //! report holds both ends. From the wire upwards: `transport` (bytes, with the `key`), `message` (what
 //! is said), `session` (what follows from it), `door` and `server` (who is served), `client` (the
 //! sender), `resting` (a sender between two runs), `clock` (how two clocks relate). The receiver is passive: a peer can make it count and
-//! answer, and nothing else, unless its owner lets it send (`grant`, `asked`, `sent`). How frames are sent and measured is not known here: a receiver brings
+//! answer, and nothing else, unless its owner lets it send (`grant`, `asked`, `sent`) or serve sessions (`serve_grant`, `asked_serving`). How frames are sent and measured is not known here: a receiver brings
 //! its [`Metering`]. `docs/control-connection.md` has the wire shapes, the bounds and the threats.
 
 mod any_bytes;
+mod as_text;
 mod asked;
+mod asked_serving;
 mod client;
 mod clock;
 mod crowd;
@@ -19,6 +21,7 @@ mod key;
 mod message;
 mod resting;
 mod sent;
+mod serve_grant;
 mod server;
 mod session;
 #[cfg(test)]
@@ -33,19 +36,25 @@ use std::time::Duration;
 pub use any_bytes::feed;
 pub(crate) use asked::{AT_ONCE, PORT, check_program, check_sources, time_at};
 pub use asked::{AskedFlow, AskedSending};
+pub(crate) use asked_serving::server_part;
+pub use asked_serving::{
+    AskedGroup, AskedServing, ServedPlace, ServedSessions, ServedSummary, ServingLook, ServingOrder,
+};
 pub use client::{Caller, Connection, Measurement, RemoteOutcome};
 pub use clock::{ClockIdentity, ClockRelation};
 pub use grant::Grant;
 pub use intervals::{AskedIntervals, IntervalBacklog};
 pub use key::{Key, KeyError, generate as generate_key};
+pub(crate) use message::LONGEST_SETTLE;
 pub use message::{
     Count, CpuSpent, Expected, ExpectedFlow, Limits, Measured, PROTOCOL, Version, Welcome,
 };
 pub use resting::RestingConnection;
 pub use sent::{Sent, SentFlowCounts, SentIntervals, SentLook, SentSummary};
 pub(crate) use sent::{SentAmount, SentBacklog};
+pub use serve_grant::{ServeGrant, ServePlace};
 pub use server::{Listener, Served, Service, serve};
-pub use session::{Identity, Metering, SendingSide};
+pub use session::{Identity, Metering, SendingSide, ServingSide};
 
 use wirebeat_report::exit::Exit;
 use wirebeat_units::human::counted;
@@ -95,10 +104,14 @@ pub enum RemoteError {
         /// A key that will do.
         example: String,
     },
-    /// There is no key, and the listener sends for others.
-    KeyToSend {
+    /// There is no key, and the listener sends for others, or serves sessions for them.
+    KeyToAct {
         /// The address.
         address: SocketAddr,
+        /// What it does: "sends".
+        what: &'static str,
+        /// The flag that allows it.
+        flag: &'static str,
         /// A key that will do.
         example: String,
     },
@@ -180,6 +193,13 @@ pub enum RemoteError {
         /// What is not allowed, and what is.
         why: Fault,
     },
+    /// Its owner does not let it serve what it is to serve.
+    NotServed {
+        /// Where.
+        address: SocketAddr,
+        /// What is not allowed, and what is.
+        why: Fault,
+    },
     /// It does not do what it was asked.
     Refused {
         /// Where.
@@ -227,10 +247,10 @@ impl RemoteError {
                      use a loopback address"
                 )
             }
-            RemoteError::KeyToSend { address, example } => {
+            RemoteError::KeyToAct { address, what, flag, example } => {
                 fault!(
-                    "a key is needed: the listener at {address} sends for those who connect";
-                    "give both ends the same key, for example {example}, which was made just now, or leave --allow-send out"
+                    "a key is needed: the listener at {address} {what} for those who connect";
+                    "give both ends the same key, for example {example}, which was made just now, or leave {flag} out"
                 )
             }
             RemoteError::Listen { address, source } => {
@@ -314,6 +334,10 @@ impl RemoteError {
                 what: format!("the listener at {address} may not send this: {}", why.what),
                 hint: why.hint.clone(),
             },
+            RemoteError::NotServed { address, why } => Fault {
+                what: format!("the listener at {address} may not serve this: {}", why.what),
+                hint: why.hint.clone(),
+            },
             RemoteError::Refused { address, reason } => {
                 fault!("the receiver at {address} refused: {reason}")
             }
@@ -348,9 +372,10 @@ impl RemoteError {
             RemoteError::Key(KeyError::Random(_)) => Exit::Machine,
             RemoteError::Key(_)
             | RemoteError::KeyNeeded { .. }
-            | RemoteError::KeyToSend { .. }
+            | RemoteError::KeyToAct { .. }
             | RemoteError::WrongKey { .. }
-            | RemoteError::NotAllowed { .. } => Exit::Usage,
+            | RemoteError::NotAllowed { .. }
+            | RemoteError::NotServed { .. } => Exit::Usage,
             RemoteError::Listen { .. }
             | RemoteError::Unreachable { .. }
             | RemoteError::NotAReceiver { .. }

@@ -43,9 +43,14 @@ pub struct Listener {
 impl Listener {
     /// Listens. Refuses to without a key, unless the address is a loopback one.
     pub fn bind(listen: &Listen) -> Result<Listener, RemoteError> {
-        if listen.allow_send.is_some() && listen.key.is_none() {
+        let acts = [
+            ("sends", "--allow-send", listen.allow_send.is_some()),
+            ("serves sessions", "--allow-serve", listen.allow_serve.is_some()),
+        ];
+        let acts = acts.into_iter().find(|(.., acts)| *acts && listen.key.is_none());
+        if let Some((what, flag, _)) = acts {
             let (address, example) = (listen.address, super::key::generate()?);
-            return Err(RemoteError::KeyToSend { address, example });
+            return Err(RemoteError::KeyToAct { address, what, flag, example });
         }
         let key = super::key_for(listen.address, listen.key.as_ref())?;
         let failed = |source| RemoteError::Listen { address: listen.address, source };

@@ -2,7 +2,8 @@
 //!
 //! A sender can begin a measurement, ask how it goes and have its result, one run after the other. Whatever else it says is
 //! refused and ends its session; nothing that it says makes the receiver send, read or write anything
-//! but the answer, unless its owner lets it send. [`Metering`] is the receiver's own side, [`SendingSide`] what it sends by.
+//! but the answer, unless its owner lets it send, or serve sessions. [`Metering`] is the receiver's own side, [`SendingSide`] what it
+//! sends by, [`ServingSide`] what it serves by.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -19,6 +20,9 @@ use wirebeat_report::model::{Interval, Station};
 use wirebeat_units::Nanos;
 
 use super::asked::{AskedSending, REQUEST_LIMIT};
+use super::asked_serving::{
+    AskedServing, ServedPlace, ServedSessions, ServedSummary, ServingLook, ServingOrder,
+};
 use super::clock::ClockIdentity;
 use super::grant::Grant;
 use super::intervals::{AskedIntervals, PARTS_MAX, ToldIntervals, Untold};
@@ -26,6 +30,7 @@ use super::message::{
     Count, Expected, LONGEST_SETTLE, Limits, Measured, Reply, Request, Version, Welcome,
 };
 use super::sent::{Sent, SentLook};
+use super::serve_grant::ServeGrant;
 
 /// The part of a receiver that measures. Which interface, engine, filter and ports it uses is its own
 /// choice, made before anyone connects.
@@ -65,6 +70,11 @@ pub trait Metering {
 
     /// What sends for senders on other hosts, where the owner allows it.
     fn sending(&mut self) -> Option<&mut dyn SendingSide> {
+        None
+    }
+
+    /// What serves sessions for senders on other hosts, where the owner allows it.
+    fn serving(&mut self) -> Option<&mut dyn ServingSide> {
         None
     }
 
@@ -109,6 +119,57 @@ pub trait SendingSide {
     fn end(&mut self) -> Option<Sent>;
 }
 
+/// The part of a listener that serves sessions for senders on other hosts. It holds whatever it is asked against what the owner
+/// allows, and ends by itself when the sender says nothing for 2 s.
+pub trait ServingSide {
+    /// What it may serve, with the time that is left.
+    fn grant(&self) -> ServeGrant;
+
+    /// Listens for these sessions; gives where.
+    ///
+    /// # Errors
+    /// What is not allowed, or what this machine cannot do.
+    fn prepare(&mut self, asked: AskedServing) -> Result<Vec<ServedPlace>, String>;
+
+    /// The times of the sessions count from `at` on, by this host's clock.
+    ///
+    /// # Errors
+    /// Nothing was prepared, or that time is too far off.
+    fn start(&mut self, at: Nanos) -> Result<(), String>;
+
+    /// The sender said something.
+    fn heard(&mut self);
+
+    /// What was served, in all once it has ended; it goes on as `order` says.
+    ///
+    /// # Errors
+    /// Nothing is served.
+    fn served(&mut self, order: ServingOrder) -> Result<ServingLook, String>;
+
+    /// What the owner is to know, each in one line.
+    fn notices(&mut self) -> Vec<String>;
+
+    /// Closes all sessions and listens no more. Gives what was served, if nobody was told yet.
+    fn end(&mut self) -> Option<ServedSessions>;
+}
+
+impl ServedSessions {
+    /// As replies of bounded length: each group, then the rest.
+    fn into_replies(self, run: u64) -> Vec<Reply> {
+        let group = |(number, summary)| Reply::ServedGroup { number, summary: Box::new(summary) };
+        let groups = self.groups.into_iter().map(group);
+        groups.chain([Reply::Served(ServedSummary { run, ..self.summary })]).collect()
+    }
+}
+
+/// What a sender asked for in a run, beside being measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Nothing,
+    Send,
+    Serve,
+}
+
 /// What a receiver says of itself, and the clock that it stamps arrivals with.
 #[derive(Clone)]
 pub struct Identity {
@@ -138,8 +199,8 @@ pub struct Session<'a> {
     phase: Phase,
     /// The number of the run that began last; 0: none has.
     run: u64,
-    /// In this run it was asked to send.
-    asked_to_send: bool,
+    /// What it was asked for in this run.
+    asked: Asked,
     untold: Untold,
 }
 
@@ -152,9 +213,11 @@ impl<'a> Session<'a> {
             limits: identity.limits,
             clock: identity.clock_identity.clone(),
             sends: metering.sending().map(|sending| sending.grant()),
+            serves: metering.serving().map(|serving| serving.grant()),
         };
         let (phase, untold) = (Phase::Greeted, Untold::default());
-        let session = Session { metering, identity, phase, run: 0, asked_to_send: false, untold };
+        let asked = Asked::Nothing;
+        let session = Session { metering, identity, phase, run: 0, asked, untold };
         (session, Reply::Welcome(Box::new(welcome)))
     }
 
@@ -182,6 +245,9 @@ impl<'a> Session<'a> {
         if let Some(sending) = self.metering.sending() {
             sending.heard();
         }
+        if let Some(serving) = self.metering.serving() {
+            serving.heard();
+        }
         match (self.phase, request) {
             (_, Request::Clock) => Ok(vec![Reply::Clock {
                 received_ns: at.get(),
@@ -203,8 +269,23 @@ impl<'a> Session<'a> {
             }
             (Phase::Measuring, Request::Start { run, at_ns }) => {
                 self.check_run(run)?;
-                self.sending()?.start(Nanos::new(at_ns))?;
+                let at = Nanos::new(at_ns);
+                match self.asked {
+                    Asked::Serve => self.serving()?.start(at)?,
+                    Asked::Nothing | Asked::Send => self.sending()?.start(at)?,
+                }
                 Ok(vec![Reply::Started { run }])
+            }
+            (Phase::Measuring, Request::Serve(asked)) => {
+                self.check_run(asked.run)?;
+                self.serve(*asked)
+            }
+            (Phase::Measuring, Request::Served { run, order }) => {
+                self.check_run(run)?;
+                Ok(match self.serving()?.served(order)? {
+                    ServingLook::Ended(served) => served.into_replies(run),
+                    ServingLook::Serving(counts) => vec![Reply::Serving { run, counts }],
+                })
             }
             (Phase::Measuring, Request::Sent { run, stop }) => {
                 self.check_run(run)?;
@@ -215,9 +296,7 @@ impl<'a> Session<'a> {
             }
             (Phase::Measuring, Request::Finish { run, settle_ns }) => {
                 self.check_run(run)?;
-                if let Some(sending) = self.metering.sending() {
-                    sending.end();
-                }
+                self.end_all();
                 self.phase = Phase::Done;
                 let settle = Nanos::new(settle_ns).min(LONGEST_SETTLE);
                 self.finish(settle)
@@ -232,7 +311,9 @@ impl<'a> Session<'a> {
                 | Request::Intervals { .. }
                 | Request::Send(_)
                 | Request::Start { .. }
-                | Request::Sent { .. },
+                | Request::Sent { .. }
+                | Request::Serve(_)
+                | Request::Served { .. },
             ) => Err("nothing is being measured".to_owned()),
         }
     }
@@ -240,24 +321,34 @@ impl<'a> Session<'a> {
     /// The longest request that may come now, in bytes.
     pub fn request_limit(&mut self) -> usize {
         let usual = self.identity.limits.request();
-        let may_ask = self.phase == Phase::Measuring && !self.asked_to_send;
-        match may_ask && self.metering.sending().is_some() {
+        let may_ask = self.phase == Phase::Measuring && self.asked == Asked::Nothing;
+        let acts = self.metering.sending().is_some() || self.metering.serving().is_some();
+        match may_ask && acts {
             true => usual.max(REQUEST_LIMIT),
             false => usual,
         }
     }
 
-    /// What the owner is to know of what is sent.
+    /// What the owner is to know of what is sent and served.
     pub fn notices(&mut self) -> Vec<String> {
-        self.metering.sending().map(|sending| sending.notices()).unwrap_or_default()
+        let sending = self.metering.sending().map(|sending| sending.notices());
+        let serving = self.metering.serving().map(|serving| serving.notices());
+        sending.into_iter().chain(serving).flatten().collect()
     }
 
-    /// Stops what is sent, and gives what the owner is to know of it.
+    /// Stops what is sent and served, and gives what the owner is to know of it.
     pub fn end_sending(&mut self) -> Vec<String> {
+        self.end_all();
+        self.notices()
+    }
+
+    fn end_all(&mut self) {
         if let Some(sending) = self.metering.sending() {
             sending.end();
         }
-        self.notices()
+        if let Some(serving) = self.metering.serving() {
+            serving.end();
+        }
     }
 
     fn check_run(&self, run: u64) -> Result<(), String> {
@@ -273,9 +364,23 @@ impl<'a> Session<'a> {
             .ok_or_else(|| "it sends nothing; its owner can allow it with --allow-send".to_owned())
     }
 
+    fn serving(&mut self) -> Result<&mut dyn ServingSide, String> {
+        self.metering.serving().ok_or_else(|| {
+            "it serves no sessions; its owner can allow it with --allow-serve".to_owned()
+        })
+    }
+
+    fn serve(&mut self, asked: AskedServing) -> Result<Vec<Reply>, String> {
+        if mem::replace(&mut self.asked, Asked::Serve) != Asked::Nothing {
+            return Err("it was asked to send or to serve in this run before".to_owned());
+        }
+        let at = self.serving()?.prepare(asked)?;
+        Ok(vec![Reply::Listening { run: self.run, at }])
+    }
+
     fn send(&mut self, asked: AskedSending) -> Result<Vec<Reply>, String> {
-        if std::mem::replace(&mut self.asked_to_send, true) {
-            return Err("it was asked to send in this run before".to_owned());
+        if mem::replace(&mut self.asked, Asked::Send) != Asked::Nothing {
+            return Err("it was asked to send or to serve in this run before".to_owned());
         }
         let stations = self.sending()?.prepare(asked)?;
         Ok(vec![Reply::Ready { run: self.run, stations }])
@@ -289,6 +394,8 @@ impl<'a> Session<'a> {
         self.phase = Phase::Done;
         let sent = self.metering.sending().and_then(|sending| sending.end());
         let mut replies = sent.map(|sent| sent.into_replies(self.run)).unwrap_or_default();
+        let served = self.metering.serving().and_then(|serving| serving.end());
+        replies.extend(served.into_iter().flat_map(|served| served.into_replies(self.run)));
         replies.extend(self.finish(Nanos::ZERO).unwrap_or_default());
         replies
     }
@@ -316,7 +423,7 @@ impl<'a> Session<'a> {
         }
         self.metering.begin(expected)?;
         (self.phase, self.run, self.untold) = (Phase::Measuring, expected.run, Untold::default());
-        self.asked_to_send = false;
+        self.asked = Asked::Nothing;
         Ok(vec![Reply::Begun { run: self.run, stations: self.metering.stations() }])
     }
 }
@@ -324,9 +431,7 @@ impl<'a> Session<'a> {
 /// A session that ends while it measures has lost its sender.
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        if let Some(sending) = self.metering.sending() {
-            sending.end();
-        }
+        self.end_all();
         if self.phase == Phase::Measuring {
             self.metering.abandon();
         }

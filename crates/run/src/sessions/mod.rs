@@ -8,6 +8,8 @@ mod carrier;
 mod checks;
 mod counted;
 mod expectations;
+mod far;
+mod granted;
 mod outcome;
 mod own;
 mod own_profile;
@@ -47,8 +49,9 @@ use crate::options::Options;
 use crate::placement::Cpus;
 use carrier::Carriage;
 pub(crate) use carrier::Carrier;
+pub(crate) use granted::GrantedServer;
 pub(crate) use own::OwnParts;
-use worker::{Job, Worker};
+use worker::{Job, Lost, Worker};
 
 /// From the decision to start until the first session is due: threads get going in the meantime.
 const LEAD: Nanos = Nanos::from_millis(20);
@@ -92,7 +95,11 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
         cpus.check(&format!("port '{name}'"), &port.cores)?;
     }
     let found = ports::find(scenario, &sessions, &options)?;
-    let sessions = checks::with_addresses(sessions, &found)?;
+    let mut sessions = checks::with_addresses(sessions, &found)?;
+    for group in sessions.groups.iter_mut().filter(|group| far::is_far(scenario, group)) {
+        // a listener there serves them
+        group.server = None;
+    }
     let notices = checks::check(&sessions, scenario, &found)?;
     for port in found.iter().filter(|port| port.link.is_some()) {
         // of both ends of a cable, before either sends
@@ -149,7 +156,10 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
         }
     }
     let share = checks::connections(workers.len());
-    let simulation = ports::simulation(simulated, scenario, &options, !workers.is_empty())?;
+    let simulation = {
+        let any_far = sessions.groups.iter().any(|group| far::is_far(scenario, group));
+        ports::simulation(simulated, scenario, &options, !workers.is_empty() || any_far)?
+    };
     let changing = options.control != Controlled::No;
     check_clocks(VirtualPorts {
         count: usize::from(simulation.is_some()),
@@ -172,7 +182,8 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
     let workers = workers.into_iter().map(|job| Worker::open(job, share));
     let workers: Result<Vec<Worker>, RunError> =
         workers.chain(simulation.map(Worker::simulate)).collect();
-    let workers = workers?;
+    let mut workers = workers?;
+    workers.extend(far::open(scenario, &sessions, &options)?);
     // last, so that a signal that ends the program while it waits leaves no socket behind
     let control_socket = match &options.control {
         Controlled::BySocket(path) => Some(ControlSocket::open(path.as_deref())?),
@@ -227,7 +238,9 @@ impl PreparedSessions {
     /// Runs to the end and reports.
     pub(crate) fn start(self, observer: &mut dyn Observer, stop: &Stop) -> Report {
         self.tell(observer);
-        self.start_at(MonotonicClock.now().saturating_add(LEAD), observer, stop)
+        let any_far = self.sessions.groups.iter().any(|group| far::is_far(&self.scenario, group));
+        let lead = if any_far { far::LEAD } else { LEAD };
+        self.start_at(MonotonicClock.now().saturating_add(lead), observer, stop)
     }
 
     /// The same with times that count from `begin`, which may be over.
@@ -249,6 +262,7 @@ impl PreparedSessions {
         self.control.iter().for_each(|control| control.begin(begin));
         let mut watch = Watching::new(&self, begin);
         let mut end = model::End::Completed;
+        let mut lost: Option<Lost> = None;
         loop {
             std::thread::sleep(WATCH);
             let now = MonotonicClock.now();
@@ -256,8 +270,12 @@ impl PreparedSessions {
                 true => watch.look_in_no_time(&self.workers, now, observer),
                 false => watch.look(&self.workers, now, observer),
             }
+            if lost.is_none() {
+                lost = self.workers.iter().find_map(Worker::lost).cloned();
+            }
+            let gone = lost.as_ref().map(|lost| model::End::PeerGone { peer: lost.peer.clone() });
             if end == model::End::Completed
-                && let Some(reason) = crate::flows::stopped(stop)
+                && let Some(reason) = gone.or_else(|| crate::flows::stopped(stop))
             {
                 end = reason;
                 // clients leave first: their servers are let go when they have, as at any end
@@ -301,6 +319,7 @@ impl PreparedSessions {
                 ended,
                 cpu,
                 intervals: watch.intervals,
+                lost,
             },
         )
     }

@@ -12,11 +12,11 @@ use wirebeat_report::assemble::{
 use wirebeat_report::model::{Change, End, FindingKind, Json, Report, SessionEnd};
 use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::scenario::Scenario;
-use wirebeat_traffic::values::session::{Pairing, Transport};
+use wirebeat_traffic::values::session::{Pairing, StackChoice, Transport};
 use wirebeat_units::Nanos;
 
-use super::worker::Finished;
-use super::{PreparedSessions, expectations, of, pairs, words};
+use super::worker::{Finished, Lost};
+use super::{PreparedSessions, expectations, far, of, pairs, words};
 use crate::{control, facts};
 
 /// What a run of sessions left.
@@ -28,10 +28,12 @@ pub(super) struct Outcome {
     pub(super) ended: Nanos,
     pub(super) cpu: CpuTimes,
     pub(super) intervals: Vec<(usize, SessionEnd, SessionIntervalCounts)>,
+    /// A listener on another host that served no more.
+    pub(super) lost: Option<Lost>,
 }
 
 pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
-    let Outcome { finished, mut end, started, ended, cpu, intervals, begin } = outcome;
+    let Outcome { finished, mut end, started, ended, cpu, intervals, begin, lost } = outcome;
     let mut summaries: BTreeMap<(usize, SessionEnd), SessionSummary> = BTreeMap::new();
     let mut counted = Vec::new();
     let in_no_time = finished.iter().any(|worker| worker.ended.is_some());
@@ -58,6 +60,10 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
             SessionEnd::Server => SessionEnd::Client,
         };
         let mut group = described(&run, plan, side, summary, Span { begin, ended });
+        if side == SessionEnd::Server && far::is_far(&run.scenario, plan) {
+            // of the other host, whoever's TCP speaks here
+            group.stack = StackChoice::Host.name().to_owned();
+        }
         group.paired_with = places.iter().position(|place| *place == (number, other));
         group.summary = summary.clone();
         if plan.pair == Pairing::Payload && side == SessionEnd::Client {
@@ -113,6 +119,14 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
     }
     let events: u64 = groups.iter().map(|group| group.summary.counts.opened).sum();
     let (costs, spent) = facts::cost(&cpu, events);
+    let mut machine =
+        if in_no_time { Vec::new() } else { facts::disturbances(&spent, &run.machine) };
+    machine.extend(lost.map(|lost| {
+        format!(
+            "the listener at {} no longer serves the sessions of this run: {}",
+            lost.peer, lost.why
+        )
+    }));
     let scenario = run.scenario.to_json().ok().and_then(|json| Json::parse(&json));
     let completed = end == End::Completed;
     let changes = match &run.control {
@@ -130,7 +144,7 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
         clocks: Clocks::Same,
         costs,
         // of a run on a virtual clock nothing depends on how fast the machine was
-        machine: if in_no_time { Vec::new() } else { facts::disturbances(&spent, &run.machine) },
+        machine,
         changes,
         outages: Vec::new(),
         replays: Vec::new(),

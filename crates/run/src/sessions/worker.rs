@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use wirebeat_converse::stack::{ProfileId, Stack};
@@ -91,9 +91,30 @@ pub(super) struct Shared {
     /// Whether it goes on for the other ends of its sessions alone.
     stays: AtomicBool,
     done: AtomicBool,
+    /// Why a listener on another host serves no more, though the run goes on.
+    lost: OnceLock<Lost>,
+}
+
+/// A listener on another host that serves no more.
+#[derive(Clone, Debug)]
+pub(super) struct Lost {
+    /// Where it is.
+    pub(super) peer: String,
+    /// What happened.
+    pub(super) why: String,
 }
 
 impl Shared {
+    /// The order that holds.
+    pub(super) fn order(&self) -> u8 {
+        self.order.load(Ordering::Acquire)
+    }
+
+    /// Shows that a listener on another host serves no more.
+    pub(super) fn lose(&self, lost: Lost) {
+        let _ = self.lost.set(lost);
+    }
+
     /// Shows these counts.
     pub(super) fn show(&self, counts: Vec<(usize, End, SessionCounts)>) {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
@@ -269,6 +290,45 @@ impl Worker {
         })
     }
 
+    /// Starts the thread that speaks with a listener on another host, which listens there.
+    pub(super) fn elsewhere(
+        port: &str,
+        listening: Vec<(String, SocketAddr)>,
+        work: impl FnOnce(&Shared, &Receiver<Nanos>) -> Finished + Send + 'static,
+    ) -> Result<Worker, RunError> {
+        let shared = Arc::new(Shared::default());
+        let (go, begins) = channel();
+        let seen = Arc::clone(&shared);
+        let work = move || {
+            let finished = work(&seen, &begins);
+            seen.end();
+            finished
+        };
+        let thread = Builder::new().name("sessions elsewhere".to_owned()).spawn(work);
+        let failed =
+            |error: std::io::Error| RunError::machine(format!("cannot start a thread: {error}"));
+        Ok(Worker {
+            shared,
+            go,
+            thread: Some(thread.map_err(failed)?),
+            listening,
+            has_clients: false,
+            serves_ours_alone: true,
+            in_no_time: false,
+            port: port.to_owned(),
+        })
+    }
+
+    /// The listener on another host that serves no more, though nobody asked it to end.
+    pub(super) fn lost(&self) -> Option<&Lost> {
+        self.shared.lost.get()
+    }
+
+    /// What closes it from another thread.
+    pub(super) fn closer(&self) -> Closer {
+        Closer { shared: Arc::clone(&self.shared), go: self.go.clone() }
+    }
+
     /// Where it listens, with the names of the groups.
     pub(super) fn listening(&self) -> &[(String, SocketAddr)] {
         &self.listening
@@ -338,6 +398,21 @@ impl Worker {
             }
             None => Finished::default(),
         }
+    }
+}
+
+/// Closes a worker.
+#[derive(Debug)]
+pub(super) struct Closer {
+    shared: Arc<Shared>,
+    go: Sender<Nanos>,
+}
+
+impl Closer {
+    /// Closes all sessions now, and lets the thread end if it waits for its start.
+    pub(super) fn close(&self) {
+        self.shared.order.fetch_max(CLOSE, Ordering::AcqRel);
+        let _ = self.go.send(MonotonicClock.now());
     }
 }
 

@@ -16,6 +16,7 @@ mod conformance;
 mod control;
 mod counters;
 mod dns_sessions;
+mod far_sessions;
 mod flows_and_sessions;
 mod fragments;
 mod guest;

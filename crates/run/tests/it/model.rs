@@ -253,7 +253,8 @@ fn what_a_receiver_cannot_do_is_refused_and_not_left_out() {
     let why = refused(|request| {
         request.codecs = vec![Codec::Mgen];
         let address = "127.0.0.1:0".parse().unwrap();
-        request.listen = Some(Listen { address, key: None, once: true, allow_send: None });
+        request.listen =
+            Some(Listen { address, key: None, once: true, allow_send: None, allow_serve: None });
     });
     assert!(why.contains("other tools' probes cannot be read"), "{why}");
 }

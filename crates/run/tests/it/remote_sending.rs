@@ -363,7 +363,10 @@ fn a_run_is_prepared_and_started_once() {
                 measurement
             };
             let error = ready().prepare_sending(asked(far.bed, PLAIN)).unwrap_err();
-            assert!(error.to_string().contains("asked to send in this run before"), "{error}");
+            assert!(
+                error.to_string().contains("asked to send or to serve in this run before"),
+                "{error}"
+            );
             let late = now().saturating_add(Nanos::from_secs(11));
             let error = ready().start_sending(late).unwrap_err();
             assert!(error.to_string().contains("starts within 10.0 s"), "{error}");

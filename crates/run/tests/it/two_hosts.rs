@@ -61,6 +61,7 @@ pub fn request(bed: &Testbed, engine: EngineChoice) -> ReceiveRequest {
             key: Some(KeySource::Text(KEY.to_owned())),
             once: true,
             allow_send: None,
+            allow_serve: None,
         }),
         codecs: Vec::new(),
         same_clock: false,

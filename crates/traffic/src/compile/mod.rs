@@ -43,7 +43,7 @@ pub use files::Files;
 
 pub use live::{Live, Part};
 
-pub use sessions::{compile_live_sessions, compile_sessions, volume};
+pub use sessions::{compile_live_sessions, compile_numbered_sessions, compile_sessions, volume};
 
 pub use links::{Destination, Link, Links, Route, destinations};
 

@@ -94,8 +94,8 @@ pub struct PortSpec {
     #[schemars(with = "Option<BytesText>")]
     pub mtu: Option<Bytes>,
     /// The port is on another host: the address where `wirebeat receive --listen` listens there and measures what arrives, for
-    /// example `10.0.0.2:5960`. Flows come from it only where that receiver was started with `--allow-send`. What else it is,
-    /// that receiver says.
+    /// example `10.0.0.2:5960`. Flows come from it only where that receiver was started with `--allow-send`, and
+    /// sessions go to it only where it was started with `--allow-serve`. What else it is, that receiver says.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "listener")]
     pub peer: Option<SocketAddr>,
     /// The file that holds the key of the receiver on the other host. None is needed for a loopback address.

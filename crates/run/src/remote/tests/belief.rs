@@ -53,6 +53,7 @@ pub fn welcome(version: Version) -> Vec<u8> {
         limits,
         clock: ClockIdentity::default(),
         sends: None,
+        serves: None,
     };
     Reply::Welcome(Box::new(welcome)).encode().unwrap()
 }
@@ -176,6 +177,7 @@ fn a_receiver_does_not_fill_the_memory_of_a_sender_with_intervals() {
                 limits: Limits { flows: LARGE.0 },
                 clock: ClockIdentity::default(),
                 sends: None,
+                serves: None,
             })),
             Request::Clock => Reply::Clock { received_ns: now, sent_ns: now },
             Request::Begin(expected) => Reply::Begun { run: expected.run, stations: Vec::new() },
@@ -186,7 +188,9 @@ fn a_receiver_does_not_fill_the_memory_of_a_sender_with_intervals() {
             Request::Finish { .. }
             | Request::Send(_)
             | Request::Start { .. }
-            | Request::Sent { .. } => return None,
+            | Request::Sent { .. }
+            | Request::Serve(_)
+            | Request::Served { .. } => return None,
         };
         Some(reply.encode().unwrap())
     });
@@ -253,6 +257,7 @@ fn receivers_that_fail_before_the_first_frame_are_an_error_and_no_report() {
         limits: Limits { flows: 0 },
         clock: ClockIdentity::default(),
         sends: None,
+        serves: None,
     };
     let few = Reply::Welcome(Box::new(few)).encode().unwrap();
     assert_eq!(beginning(few, Vec::new(), Vec::new()).exit_code(), 3);

@@ -194,8 +194,13 @@ impl Server {
         key: Option<KeySource>,
         mut fake: Fake,
     ) -> Server {
-        let listen =
-            Listen { address: ([127, 0, 0, 1], 0).into(), key, once: false, allow_send: None };
+        let listen = Listen {
+            address: ([127, 0, 0, 1], 0).into(),
+            key,
+            once: false,
+            allow_send: None,
+            allow_serve: None,
+        };
         let listener = Listener::bind(&listen).unwrap();
         let clock_identity = match fake.ahead {
             0 => ClockIdentity::here(),

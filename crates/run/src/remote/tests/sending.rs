@@ -172,9 +172,10 @@ fn whoever_may_have_it_send_knows_a_key() {
         key,
         once: false,
         allow_send: Some("10.0.0.1".parse().unwrap()),
+        allow_serve: None,
     };
     let error = Listener::bind(&listen(None)).unwrap_err();
-    assert!(matches!(error, RemoteError::KeyToSend { .. }), "{error}");
+    assert!(matches!(error, RemoteError::KeyToAct { .. }), "{error}");
     assert!(Listener::bind(&listen(Some(right()))).is_ok());
 }
 

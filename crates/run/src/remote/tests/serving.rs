@@ -271,8 +271,13 @@ fn a_receiver_that_falls_silent_does_not_hold_up_the_sender() {
 
 #[test]
 fn a_listener_for_one_sender_ends_after_it() {
-    let listen =
-        Listen { address: ([127, 0, 0, 1], 0).into(), key: None, once: true, allow_send: None };
+    let listen = Listen {
+        address: ([127, 0, 0, 1], 0).into(),
+        key: None,
+        once: true,
+        allow_send: None,
+        allow_serve: None,
+    };
     let listener = Listener::bind(&listen).unwrap();
     let service = Service {
         identity: Identity {

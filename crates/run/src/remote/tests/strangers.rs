@@ -38,7 +38,8 @@ fn junk_from_one_who_has_the_key_is_not_called_another_key() {
 fn an_address_that_others_reach_needs_a_key() {
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:5960", "[::ffff:192.0.2.1]:5960"] {
         let address = address.parse().unwrap();
-        let listen = Listen { address, key: None, once: false, allow_send: None };
+        let listen =
+            Listen { address, key: None, once: false, allow_send: None, allow_serve: None };
         let error = Listener::bind(&listen).unwrap_err();
         assert!(matches!(error, RemoteError::KeyNeeded { .. }), "{error}");
         assert_eq!(error.exit_code(), 2);

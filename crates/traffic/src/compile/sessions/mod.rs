@@ -40,14 +40,27 @@ pub fn compile_live_sessions(
     scenario: &Scenario,
     files: &Files,
 ) -> Result<(Sessions, Live), CompileError> {
+    compile_numbered_sessions(scenario, files, |place| place)
+}
+
+/// The same, of groups that are some of another scenario's: `number` gives the place there of the group at a place here. What is
+/// drawn is as in that scenario.
+///
+/// # Errors
+/// As those of [`compile_sessions`].
+pub fn compile_numbered_sessions(
+    scenario: &Scenario,
+    files: &Files,
+    number: impl Fn(u32) -> u32,
+) -> Result<(Sessions, Live), CompileError> {
     let pattern = pattern(scenario.seed);
     let mut groups = Vec::with_capacity(scenario.sessions.len());
     let mut starts = Scenario { seed: scenario.seed, ..Scenario::default() };
     starts.run.time = scenario.run.time;
     starts.run.stagger = StaggerChoice::Off;
-    for (number, (name, spec)) in (0..).zip(&scenario.sessions) {
+    for (place, (name, spec)) in (0..).zip(&scenario.sessions) {
         let spec = &*scenario.with_share(name, spec);
-        let maker = ScriptMaker::new(scenario.seed, number, spec, (&pattern, files));
+        let maker = ScriptMaker::new(scenario.seed, number(place), spec, (&pattern, files));
         let mut group = maker.group(scenario, name)?;
         if spec.is_open_model() {
             let flow = rates::in_sessions(spec, &group);

@@ -432,3 +432,28 @@ fn what_is_replayed_has_its_own_sizes_and_times() {
         assert_eq!(again, read);
     }
 }
+
+#[test]
+fn sessions_with_an_end_on_another_host_that_cannot_be() {
+    let with = |group: &str| {
+        let far = "far: { peer: 10.0.2.9, addresses: [10.0.2.9] }";
+        why(&format!(
+            "ports: {{ a: {{}}, {far} }}\nsessions: {{ x: {{ servers: {{ ports: 80 }}, {group} }} }}\n"
+        ))
+    };
+    for (group, says) in [
+        ("from: far, to: a, program: http, count: 1", "clients run on this one only"),
+        ("to: far, program: http", "name the port of the clients here in 'from'"),
+        (
+            "from: a, to: far, program: echo, transport: udp, count: 1",
+            "serves sessions over TCP only; run 'wirebeat serve' there, and leave 'to' out",
+        ),
+        ("from: a, to: far, program: http, count: 1, after: { group: x }", "leave 'after' out"),
+    ] {
+        let said = with(group);
+        assert!(said.contains(says), "{group}: {said}");
+    }
+    let both = "ports: { a: {}, far: { peer: 10.0.2.9, addresses: [10.0.2.9] } }\nflows: { f: { from: a, to: far } }\nsessions: { x: { \
+                from: a, to: far, servers: { ports: 80 }, program: http, count: 1 } }\n";
+    assert!(why(both).contains("has the flow 'f' too"), "{}", why(both));
+}

@@ -266,10 +266,7 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
             return Err(at(key).invalid(with_hint("there is no port", port, ports)));
         };
         if found.peer.is_some() {
-            return Err(at(key).invalid(fault!(
-                "port '{port}' is on another host, and sessions run on this one only";
-                "run 'wirebeat serve' there, and leave '{key}' out"
-            )));
+            check_far(scenario, name, spec, (key, port))?;
         }
     }
     if spec.stack == StackChoice::Own {
@@ -333,6 +330,49 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
         let known = spec.program.timers();
         let name = spec.program.name();
         expectation.check(name, &known).map_err(|why| at("expect").index(index).invalid(why))?;
+    }
+    Ok(())
+}
+
+/// What sessions with an end on another host need: the clients are here, and a listener there serves them.
+fn check_far(
+    scenario: &Scenario,
+    name: &str,
+    spec: &SessionSpec,
+    (key, port): (&str, &str),
+) -> Result<(), Invalid> {
+    let at = |key: &str| KeyPath::root("sessions").key(name).key(key);
+    if key == "from" {
+        return Err(at(key).invalid(fault!(
+            "port '{port}' is on another host, and clients run on this one only";
+            "run Wirebeat there with 'from' at a port of that host"
+        )));
+    }
+    let is_far = |port: &String| scenario.ports.get(port).is_some_and(|port| port.peer.is_some());
+    if spec.from.as_ref().is_none_or(is_far) {
+        return Err(at(key).invalid(fault!(
+            "port '{port}' is on another host, and the clients of these sessions are not on this one";
+            "name the port of the clients here in 'from', or run 'wirebeat serve' there"
+        )));
+    }
+    if spec.transport == Transport::Udp {
+        return Err(at("transport").invalid(fault!(
+            "port '{port}' is on another host, and a listener there serves sessions over TCP only";
+            "run 'wirebeat serve' there, and leave '{key}' out"
+        )));
+    }
+    if spec.after.is_some() {
+        return Err(at("after").invalid(fault!(
+            "port '{port}' is on another host, which does not know of the other group";
+            "leave 'after' out, or run 'wirebeat serve' there and leave '{key}' out"
+        )));
+    }
+    let has_flow = |flow: &FlowSpec| flow.from == port || flow.to.as_deref() == Some(port);
+    if let Some((flow, _)) = scenario.flows.iter().find(|(_, flow)| has_flow(flow)) {
+        return Err(at(key).invalid(fault!(
+            "port '{port}' is on another host, and has the flow '{flow}' too: a listener does one of both in a run";
+            "make a scenario of each"
+        )));
     }
     Ok(())
 }
