@@ -15,7 +15,7 @@ use crate::control::datagram::Counter;
 use crate::data::{Group, Notice, Stream, Work};
 use crate::idle::Idle;
 use crate::measurement::{Measured, Measurement};
-use crate::result::{End, Role};
+use crate::result::{End, Role, end_of};
 use crate::socket::{now, wait};
 use crate::{Error, Event, Stop, TestResult, TestSpec};
 
@@ -73,7 +73,7 @@ impl Phase<'_> {
         let begun = now();
         let mut sending_ended = None;
         let mut idle = Idle::new(self.idle, self.spec, block);
-        let end = loop {
+        let mut until_the_end = || loop {
             let time = now();
             measurement.turn(time, events);
             let sent = match &mut senders {
@@ -89,13 +89,13 @@ impl Phase<'_> {
             };
             let received = receivers.as_ref().is_none_or(Group::exhausted);
             if sent && received {
-                break End::Completed;
+                break Ok(End::Completed);
             }
             if let Some(source) = notice.take_broken() {
                 return Err(Error::Socket { what: "use a stream", source });
             }
             if stop.asked() {
-                break End::Stopped;
+                break Ok(End::Stopped);
             }
             let over = match sent.then(|| *sending_ended.get_or_insert(time)) {
                 // the peer sends as long as we do
@@ -116,6 +116,7 @@ impl Phase<'_> {
             let look = time.saturating_add(LOOK_AROUND);
             wait_for(&[notice.waker.as_fd()], look.min(measurement.next()).min(until))?;
         };
+        let (end, fault) = end_of(until_the_end());
         if let Some(senders) = &mut senders {
             senders.stop();
         }
@@ -123,7 +124,7 @@ impl Phase<'_> {
         drop(receivers);
         self.finish();
         self.await_close()?;
-        Ok(self.result(end, measured))
+        Ok(TestResult { fault, ..self.result(end, measured) })
     }
 
     /// Tells the peer that nothing more will come.
@@ -160,6 +161,7 @@ impl Phase<'_> {
         TestResult {
             role: self.role,
             end,
+            fault: None,
             spec: self.spec.clone(),
             block: Bytes::new(self.block as u64),
             local: self.local,

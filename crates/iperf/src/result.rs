@@ -8,10 +8,10 @@
 use std::net::SocketAddr;
 
 use wirebeat_host::TcpInfo;
-use wirebeat_units::{BitRate, Bytes, Nanos};
+use wirebeat_units::{BitRate, Bytes, Fault, Nanos};
 
-use crate::TestSpec;
 pub use crate::control::PeerOutput;
+use crate::{Error, TestSpec};
 
 /// Which end this process was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,18 @@ pub enum End {
     Stopped,
     /// The peer ended it before its time: there are no results of the peer.
     Terminated,
+    /// It broke, [`TestResult::fault`] says why: there are no results of the peer, or not all.
+    Failed,
+}
+
+/// How a test ended whose data has flowed, and why it broke.
+pub(crate) fn end_of(ended: Result<End, Error>) -> (End, Option<Fault>) {
+    match ended {
+        Ok(end) => (end, None),
+        Err(Error::Stopped) => (End::Stopped, None),
+        Err(Error::Terminated) => (End::Terminated, None),
+        Err(error) => (End::Failed, Some(error.fault())),
+    }
 }
 
 /// Percent of one CPU that an end used, all its threads.
@@ -152,6 +164,8 @@ pub struct TestResult {
     pub role: Role,
     /// How it ended.
     pub end: End,
+    /// Why it broke, if it did.
+    pub fault: Option<Fault>,
     /// What was agreed on.
     pub spec: TestSpec,
     /// Bytes of a block.
@@ -220,7 +234,7 @@ impl TestResult {
             end: interval.end.saturating_add(time),
             ..interval
         });
-        self.end = later.end;
+        (self.end, self.fault) = (later.end, later.fault);
         self.time = time.saturating_add(later.time);
         self.streams.extend(later.streams);
         self.intervals.extend(later_intervals);

@@ -14,7 +14,7 @@ use crate::data::{Carrier, Stream};
 use crate::error::{Refusal, code};
 use crate::event::later;
 use crate::phase::Phase;
-use crate::result::{End, Role};
+use crate::result::{End, Role, end_of};
 use crate::socket::{any, connect, listen, now, set_before_connect, set_data, wait};
 use crate::{Amount, Direction, Error, Event, Started, Stop, TestResult, TestSpec};
 
@@ -97,14 +97,17 @@ pub fn run_iperf2(
         longest: LONGEST,
         idle: target.idle,
     };
-    let result = phase(streams).run(stop, &mut wait_readable, events)?;
+    let mut result = phase(streams).run(stop, &mut wait_readable, events)?;
     let (Some((listener, _)), Back::Afterwards, End::Completed) = (&listener, back, result.end)
     else {
         return Ok(result);
     };
     let sent = result.streams.len();
     let mut back = Vec::new();
-    accept(listener, target, spec, stop, (&mut back, sent))?;
+    if let Err(error) = accept(listener, target, spec, stop, (&mut back, sent)) {
+        (result.end, result.fault) = end_of(Err(error));
+        return Ok(result);
+    }
     let mut told = later(result.time, events);
     let second = phase(back).run(stop, &mut wait_readable, &mut told)?;
     Ok(result.followed_by(second))

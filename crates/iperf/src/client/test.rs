@@ -18,7 +18,7 @@ use crate::control::{
 use crate::data::{Group, Notice, Stream, Work, congestion};
 use crate::idle::Idle;
 use crate::measurement::{Measured, Measurement, add_theirs, cpu_of};
-use crate::result::{End, Role};
+use crate::result::{End, Role, end_of};
 use crate::socket::{connect, now, wait};
 use crate::{Error, Event, Started, Stop, TestResult, TestSpec};
 
@@ -135,11 +135,13 @@ impl Test<'_> {
         (self.events)(Event::Started(&Started { peer, spec: self.spec.clone(), block }));
         let congestion = congestion(&streams);
         // receivers go on until the server has stopped sending
-        let (end, mut measured, receivers) = self.running(block, &streams)?;
+        let (ended, mut measured, receivers) = self.running(block, &streams)?;
+        let (end, fault) = end_of(ended);
         measured.results.congestion_used.clone_from(&congestion);
         let mut result = TestResult {
             role: Role::Client,
             end,
+            fault,
             spec: self.spec.clone(),
             block: Bytes::new(block as u64),
             local,
@@ -154,23 +156,41 @@ impl Test<'_> {
             their_congestion: None,
             server_output: None,
         };
+        if end == End::Failed {
+            // best effort: the server may be gone
+            let _ = self.channel.send_state(State::ClientTerminate);
+        }
         if end != End::Completed {
             return Ok(result);
         }
+        // what was measured counts, whatever becomes of the goodbye
+        if let Err(error) = self.exchange(&mut result, &measured.results, receivers) {
+            (result.end, result.fault) = end_of(Err(error));
+        }
+        Ok(result)
+    }
+
+    /// Both ends tell each other what they counted.
+    fn exchange(
+        &mut self,
+        result: &mut TestResult,
+        ours: &Results,
+        receivers: Option<Group>,
+    ) -> Result<(), Error> {
         self.expect_state(State::ExchangeResults, "EXCHANGE_RESULTS")?;
         drop(receivers);
-        self.channel.send_message(&measured.results.to_json())?;
+        self.channel.send_message(&ours.to_json())?;
         let limit = if self.spec.server_output { RESULTS_WITH_OUTPUT_MAX } else { RESULTS_MAX };
         let message = self.expect("results", |inbox| inbox.message(limit))?;
         let theirs = Results::read(&message)?;
-        add_theirs(&mut result.streams, &theirs, &measured.results);
+        add_theirs(&mut result.streams, &theirs, ours);
         result.their_cpu = Some(cpu_of(&theirs));
         result.their_congestion = theirs.congestion_used;
         result.server_output = theirs.output;
         self.expect_state(State::DisplayResults, "DISPLAY_RESULTS")?;
         // it has all of our results already
         let _ = self.channel.send_state(State::IperfDone);
-        Ok(result)
+        Ok(())
     }
 
     /// From the first byte to the last: how it ended, what was measured, and the thread that receives on.
@@ -178,7 +198,7 @@ impl Test<'_> {
         &mut self,
         block: usize,
         streams: &[Arc<Stream>],
-    ) -> Result<(End, Measured, Option<Group>), Error> {
+    ) -> Result<(Result<End, Error>, Measured, Option<Group>), Error> {
         let spec = self.spec;
         let notice = Notice::new().map_err(Error::socket("make an event file"))?;
         let of = |sending| {
@@ -202,7 +222,7 @@ impl Test<'_> {
         }
         let mut idle = Idle::new(self.target.idle, spec, block);
         let mut broken: Option<(Nanos, std::io::Error)> = None;
-        let end = loop {
+        let mut until_the_end = || loop {
             let time = now();
             if measurement.turn(time, self.events)
                 && let (Some(senders), Some(bytes)) = (&senders, enough)
@@ -217,16 +237,16 @@ impl Test<'_> {
             let all_received = receivers.is_some()
                 && enough.is_some_and(|bytes| measurement.bytes(false) >= bytes);
             if !measurement.omitting() && (time >= until || all_sent || all_received) {
-                break End::Completed;
+                break Ok(End::Completed);
             }
             match self.channel.state()? {
                 None => {}
-                Some(State::ServerTerminate) => break End::Terminated,
+                Some(State::ServerTerminate) => break Ok(End::Terminated),
                 Some(state) => return Err(self.other(state, "nothing")),
             }
             if self.stop.asked() {
                 self.channel.send_state(State::ClientTerminate)?;
-                break End::Stopped;
+                break Ok(End::Stopped);
             }
             let moved = [true, false].map(|sent| measurement.bytes_from_the_beginning(sent));
             if idle.is_over(moved, time) {
@@ -249,13 +269,16 @@ impl Test<'_> {
             let next = measurement.next().min(until).min(time.saturating_add(look));
             wait(&mut fds, next).map_err(Error::socket("wait for the server"))?;
         };
+        let mut ended = until_the_end();
         if let Some(senders) = &mut senders {
             senders.stop();
         }
         let measured = measurement.finish(now(), self.events);
-        if end == End::Completed {
-            self.channel.send_state(State::TestEnd)?;
+        if matches!(ended, Ok(End::Completed))
+            && let Err(error) = self.channel.send_state(State::TestEnd)
+        {
+            ended = Err(error);
         }
-        Ok((end, measured, receivers))
+        Ok((ended, measured, receivers))
     }
 }

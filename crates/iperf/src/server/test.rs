@@ -144,6 +144,7 @@ impl Test<'_> {
         let mut result = TestResult {
             role: Role::Server,
             end,
+            fault: None,
             spec,
             block: Bytes::new(block as u64),
             local: party.local,

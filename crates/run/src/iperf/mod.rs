@@ -93,8 +93,10 @@ pub fn load(
             Wire::Iperf2 => client::run_iperf2(&target, &spec, stop, &mut told),
         }
     });
-    run.add(&ended.map_err(refused)?);
-    Ok(run.report(options, stop, None))
+    let result = ended.map_err(refused)?;
+    run.add(&result);
+    let failed = result.fault.map(|fault| format!("the test broke: {fault}"));
+    Ok(run.report(options, stop, failed))
 }
 
 /// Serves clients at `server` until it is asked to stop, or for one test.
@@ -243,6 +245,10 @@ impl<'a> Run<'a> {
                 self.add(result);
                 let line = line(result);
                 self.say(&line);
+                if let Some(fault) = &result.fault {
+                    self.failures += 1;
+                    self.say(&format!("a test broke: {fault}"));
+                }
             }
             Event::Ended(Err(error)) => {
                 self.failures += 1;
@@ -331,6 +337,10 @@ impl<'a> Run<'a> {
         let machine = Machine::observe();
         let mut notes: Vec<String> = facts::disturbances(&spent, &machine);
         notes.extend(totals.inconsistencies.iter().cloned());
+        if self.failures > 0 && self.end == SessionEnd::Server {
+            let failed = human::counted(self.failures, "test");
+            notes.push(format!("{failed} did not come to the end; the lines above say why"));
+        }
         assemble(
             RunFacts {
                 wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -72,7 +72,7 @@ fn counted(result: &TestResult, ours: bool) -> Counted {
         counts.established += 1;
         match result.end {
             End::Completed => counts.in_order += 1,
-            End::Stopped | End::Terminated => counts.unfinished += 1,
+            End::Stopped | End::Terminated | End::Failed => counts.unfinished += 1,
         }
     }
     counted.counts.offered_bytes = counted.counts.sent_bytes;
