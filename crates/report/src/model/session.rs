@@ -313,7 +313,7 @@ pub struct SessionOneWay {
 pub struct SessionRates {
     /// The time.
     pub over_ns: u64,
-    /// For how long sessions were to start: what `opened_per_second` is over.
+    /// For how long sessions started, or were to start where that is longer: what `opened_per_second` is over.
     #[serde(default)]
     pub starting_ns: u64,
     /// Sessions opened in a second.
