@@ -146,6 +146,8 @@ const WRONG: &[&str] = &[
     "serve http",
     "serve htp --listen 80",
     "serve http --listen 10.0.2.9",
+    "serve http -p 8080",
+    "load 10.0.2.9:5201 --program bulk -P 4",
     "serve echo --listen 80 --size 1kB",
 ];
 

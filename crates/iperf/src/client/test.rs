@@ -69,6 +69,14 @@ fn cookie() -> Cookie {
     Cookie::from_random(random)
 }
 
+/// What came of a test until its data ended.
+struct Ran {
+    ended: Result<End, Error>,
+    measured: Measured,
+    /// The thread that receives on.
+    receivers: Option<Group>,
+}
+
 struct Test<'a> {
     channel: Channel,
     target: &'a Target,
@@ -135,7 +143,7 @@ impl Test<'_> {
         (self.events)(Event::Started(&Started { peer, spec: self.spec.clone(), block }));
         let congestion = congestion(&streams);
         // receivers go on until the server has stopped sending
-        let (ended, mut measured, receivers) = self.running(block, &streams)?;
+        let Ran { ended, mut measured, receivers } = self.running(block, &streams)?;
         let (end, fault) = end_of(ended);
         measured.results.congestion_used.clone_from(&congestion);
         let mut result = TestResult {
@@ -193,12 +201,8 @@ impl Test<'_> {
         Ok(())
     }
 
-    /// From the first byte to the last: how it ended, what was measured, and the thread that receives on.
-    fn running(
-        &mut self,
-        block: usize,
-        streams: &[Arc<Stream>],
-    ) -> Result<(Result<End, Error>, Measured, Option<Group>), Error> {
+    /// From the first byte to the last.
+    fn running(&mut self, block: usize, streams: &[Arc<Stream>]) -> Result<Ran, Error> {
         let spec = self.spec;
         let notice = Notice::new().map_err(Error::socket("make an event file"))?;
         let of = |sending| {
@@ -279,6 +283,6 @@ impl Test<'_> {
         {
             ended = Err(error);
         }
-        Ok((ended, measured, receivers))
+        Ok(Ran { ended, measured, receivers })
     }
 }
