@@ -155,6 +155,12 @@ impl Measurement {
         streams.map(bytes).fold(0, u64::saturating_add)
     }
 
+    /// Bytes that all streams of a direction moved until the omitted time ended.
+    pub fn bytes_omitted(&self, sending: bool) -> u64 {
+        let streams = self.streams.iter().zip(&self.base).filter(|(s, _)| s.sending == sending);
+        streams.map(|(_, base)| base.counts.bytes).fold(0, u64::saturating_add)
+    }
+
     /// Bytes that all streams moved from the beginning on, in a direction.
     pub fn bytes_from_the_beginning(&self, sending: bool) -> u64 {
         let streams = self.streams.iter().filter(|stream| stream.sending == sending);

@@ -231,7 +231,8 @@ impl Test<'_> {
             if measurement.turn(time, self.events)
                 && let (Some(senders), Some(bytes)) = (&senders, enough)
             {
-                senders.set_limit(measurement.bytes_from_the_beginning(true).saturating_add(bytes));
+                // of what was counted, and not of what has gone since
+                senders.set_limit(measurement.bytes_omitted(true).saturating_add(bytes));
             }
             let until = match spec.time() {
                 Some(lasts) => measurement.counts_from().saturating_add(lasts),

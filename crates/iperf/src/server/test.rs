@@ -246,7 +246,8 @@ impl Test<'_> {
             if measurement.turn(time, self.events)
                 && let (Some(senders), Some(bytes)) = (&senders, spec.bytes(block))
             {
-                senders.set_limit(measurement.bytes_from_the_beginning(true).saturating_add(bytes));
+                // of what was counted, and not of what has gone since
+                senders.set_limit(measurement.bytes_omitted(true).saturating_add(bytes));
             }
             match channel.state()? {
                 None => {}
