@@ -102,7 +102,7 @@ pub(super) fn check(
                 "make the pool smaller"
             ).at(at(group))));
         }
-        for address in group.server.iter().flat_map(|_| super::worker::listeners(group)) {
+        for address in group.server.iter().flat_map(|_| super::opening::listeners(group)) {
             let mine = (group.to.as_ref(), address, group.transport);
             if let Some((.., other)) =
                 listening.iter().find(|(to, at, over, _)| (*to, *at, *over) == mine)

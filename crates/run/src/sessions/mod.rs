@@ -10,6 +10,7 @@ mod counted;
 mod expectations;
 mod far;
 mod granted;
+mod opening;
 mod outcome;
 mod own;
 mod own_profile;

@@ -1,20 +1,18 @@
 //! A thread that has the sessions of a port on one core: its stack, its listeners, its loop.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use wirebeat_converse::stack::{ProfileId, Stack};
+use wirebeat_converse::stack::Stack;
 use wirebeat_converse::{Converse, End, Gates, Waiting};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::drive::Update;
-use wirebeat_engine_linux::affinity;
 use wirebeat_meter::connections::ConnectionGauges;
 use wirebeat_meter::session::{SessionCounts, SessionSummary};
 use wirebeat_netlink::Namespace;
-use wirebeat_sockets::{HostStack, KeepAlive, Limits, Profile, SocketsError, UdpProfile, UdpStack};
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
 use wirebeat_traffic::schedule::Shard;
 use wirebeat_traffic::values::session::Transport;
@@ -22,14 +20,13 @@ use wirebeat_units::{Fault, Nanos};
 
 use super::carrier::{AnyCarrier, Carriage, Carrier};
 use super::counted::Counted;
+use super::opening::open;
 use super::sample_times::SampleTimes;
 use super::simulated::Simulation;
 use crate::control::Changeable;
 use crate::error::RunError;
 use crate::remote::ClockIdentity;
 
-/// Connections that wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
-const BACKLOG: u32 = 65_535;
 /// How often counts are shown to the thread that watches.
 const SHOWN: Nanos = Nanos::from_millis(10);
 /// The longest that the loop waits without looking whether it is to end.
@@ -201,33 +198,6 @@ pub(super) fn share(sessions: &Sessions, port: &str, carriage: Carriage) -> Sess
         }
     }
     mine
-}
-
-fn profile(group: &SessionGroup, core: Shard) -> Profile {
-    let tcp = &group.tcp;
-    Profile {
-        congestion: tcp.congestion.clone(),
-        mss: tcp.mss.map(Into::into),
-        send_buffer: tcp.send_buffer,
-        receive_buffer: tcp.receive_buffer,
-        nagle: tcp.nagle,
-        pacing: tcp.pacing,
-        ttl: group.ttl,
-        tos: group.tos,
-        dont_fragment: group.dont_fragment,
-        keep_alive: tcp.keep_alive.map(|probes| KeepAlive {
-            idle: probes.idle,
-            interval: probes.interval,
-            count: probes.count,
-        }),
-        syn_retries: tcp.syn_retries,
-        user_timeout: tcp.user_timeout,
-        rto_min: tcp.rto.min,
-        rto_max: tcp.rto.max,
-        delayed_ack: tcp.delayed_ack,
-        multipath: tcp.multipath,
-        shared_port: core.cores > 1,
-    }
 }
 
 impl Worker {
@@ -473,83 +443,6 @@ fn run(
         error,
         ..Finished::default()
     }
-}
-
-/// Opens the stack in the namespace of the port, where the thread stays.
-fn open(
-    job: &mut Job,
-    connections: usize,
-) -> Result<(AnyCarrier, Vec<(String, SocketAddr)>), wirebeat_units::Fault> {
-    if let Some(namespace) = &job.namespace {
-        namespace.enter().map_err(|error| error.fault())?;
-    }
-    if let Some(cpu) = job.cpu {
-        affinity::pin(cpu)
-            .map_err(|error| wirebeat_units::fault!("cannot stay on CPU {cpu}: {error}"))?;
-    }
-    affinity::precise_timers();
-    if let Some(own) = job.own.take() {
-        let served = job.sessions.groups.iter().filter(|group| group.server.is_some());
-        // all cores listen at the same addresses, which are told once
-        let served = served.filter(|_| job.core.core == 0);
-        let first = |group: &SessionGroup| {
-            let (address, port) = group.servers.get(0);
-            Some((group.name.clone(), SocketAddr::new(address?, port)))
-        };
-        return Ok((AnyCarrier(own), served.filter_map(first).collect()));
-    }
-    of_the_system(job, Limits { connections }).map_err(|error| error.fault())
-}
-
-/// The system's sockets, with the listeners of servers.
-fn of_the_system(
-    job: &Job,
-    limits: Limits,
-) -> Result<(AnyCarrier, Vec<(String, SocketAddr)>), SocketsError> {
-    let groups = &job.sessions.groups;
-    match job.transport {
-        Transport::Tcp => {
-            let profiles = groups.iter().map(|group| profile(group, job.core)).collect();
-            let mut stack = HostStack::new(profiles, limits)?;
-            let listening = listen(groups, |at, profile| stack.listen(at, profile, BACKLOG))?;
-            Ok((AnyCarrier(Box::new(stack)), listening))
-        }
-        Transport::Udp => {
-            let shared_port = job.core.cores > 1;
-            let profile = |of: &SessionGroup| UdpProfile { ttl: of.ttl, tos: of.tos, shared_port };
-            let mut stack = UdpStack::new(groups.iter().map(profile).collect(), limits)?;
-            let listening = listen(groups, |at, profile| stack.listen(at, profile))?;
-            Ok((AnyCarrier(Box::new(stack)), listening))
-        }
-    }
-}
-
-/// Listens with all servers of `groups`.
-fn listen(
-    groups: &[SessionGroup],
-    mut at: impl FnMut(SocketAddr, ProfileId) -> Result<SocketAddr, SocketsError>,
-) -> Result<Vec<(String, SocketAddr)>, SocketsError> {
-    let mut listening = Vec::new();
-    for (number, group) in (0_u16..).zip(groups).filter(|(_, group)| group.server.is_some()) {
-        for address in listeners(group) {
-            listening.push((group.name.clone(), at(address, ProfileId(number))?));
-        }
-    }
-    Ok(listening)
-}
-
-/// All addresses where the servers of a group listen; `checks.rs` has seen that they are not too many.
-pub(super) fn listeners(group: &SessionGroup) -> Vec<SocketAddr> {
-    let pool = &group.servers.pool;
-    let any = [IpAddr::V4(Ipv4Addr::LOCALHOST)];
-    let addresses: Vec<IpAddr> = match pool.addresses.len() {
-        0 => any.to_vec(),
-        len => (0..len).filter_map(|n| pool.addresses.get(n)).collect(),
-    };
-    let ports: Vec<u16> = pool.ports.iter().flat_map(|ports| ports.iter()).collect();
-    let all =
-        addresses.iter().flat_map(|&ip| ports.iter().map(move |&port| SocketAddr::new(ip, port)));
-    all.collect()
 }
 
 /// When the last session has had its time, from the begin on; of servers alone when the run is over. `None`: never.

@@ -1,0 +1,119 @@
+//! What a thread of sessions opens before it begins: the stack, in the namespace and on the core where it stays, and its listeners.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use wirebeat_converse::stack::ProfileId;
+use wirebeat_engine_linux::affinity;
+use wirebeat_sockets::{HostStack, KeepAlive, Limits, Profile, SocketsError, UdpProfile, UdpStack};
+use wirebeat_traffic::program::script::SessionGroup;
+use wirebeat_traffic::schedule::Shard;
+use wirebeat_traffic::values::session::Transport;
+use wirebeat_units::{Fault, fault};
+
+use super::carrier::AnyCarrier;
+use super::worker::Job;
+
+/// Connections that wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
+const BACKLOG: u32 = 65_535;
+fn profile(group: &SessionGroup, core: Shard) -> Profile {
+    let tcp = &group.tcp;
+    Profile {
+        congestion: tcp.congestion.clone(),
+        mss: tcp.mss.map(Into::into),
+        send_buffer: tcp.send_buffer,
+        receive_buffer: tcp.receive_buffer,
+        nagle: tcp.nagle,
+        pacing: tcp.pacing,
+        ttl: group.ttl,
+        tos: group.tos,
+        dont_fragment: group.dont_fragment,
+        keep_alive: tcp.keep_alive.map(|probes| KeepAlive {
+            idle: probes.idle,
+            interval: probes.interval,
+            count: probes.count,
+        }),
+        syn_retries: tcp.syn_retries,
+        user_timeout: tcp.user_timeout,
+        rto_min: tcp.rto.min,
+        rto_max: tcp.rto.max,
+        delayed_ack: tcp.delayed_ack,
+        multipath: tcp.multipath,
+        shared_port: core.cores > 1,
+    }
+}
+
+/// Opens the stack in the namespace of the port, where the thread stays.
+pub(super) fn open(
+    job: &mut Job,
+    connections: usize,
+) -> Result<(AnyCarrier, Vec<(String, SocketAddr)>), Fault> {
+    if let Some(namespace) = &job.namespace {
+        namespace.enter().map_err(|error| error.fault())?;
+    }
+    if let Some(cpu) = job.cpu {
+        affinity::pin(cpu).map_err(|error| fault!("cannot stay on CPU {cpu}: {error}"))?;
+    }
+    affinity::precise_timers();
+    if let Some(own) = job.own.take() {
+        let served = job.sessions.groups.iter().filter(|group| group.server.is_some());
+        // all cores listen at the same addresses, which are told once
+        let served = served.filter(|_| job.core.core == 0);
+        let first = |group: &SessionGroup| {
+            let (address, port) = group.servers.get(0);
+            Some((group.name.clone(), SocketAddr::new(address?, port)))
+        };
+        return Ok((AnyCarrier(own), served.filter_map(first).collect()));
+    }
+    of_the_system(job, Limits { connections }).map_err(|error| error.fault())
+}
+
+/// The system's sockets, with the listeners of servers.
+fn of_the_system(
+    job: &Job,
+    limits: Limits,
+) -> Result<(AnyCarrier, Vec<(String, SocketAddr)>), SocketsError> {
+    let groups = &job.sessions.groups;
+    match job.transport {
+        Transport::Tcp => {
+            let profiles = groups.iter().map(|group| profile(group, job.core)).collect();
+            let mut stack = HostStack::new(profiles, limits)?;
+            let listening = listen(groups, |at, profile| stack.listen(at, profile, BACKLOG))?;
+            Ok((AnyCarrier(Box::new(stack)), listening))
+        }
+        Transport::Udp => {
+            let shared_port = job.core.cores > 1;
+            let profile = |of: &SessionGroup| UdpProfile { ttl: of.ttl, tos: of.tos, shared_port };
+            let mut stack = UdpStack::new(groups.iter().map(profile).collect(), limits)?;
+            let listening = listen(groups, |at, profile| stack.listen(at, profile))?;
+            Ok((AnyCarrier(Box::new(stack)), listening))
+        }
+    }
+}
+
+/// Listens with all servers of `groups`.
+fn listen(
+    groups: &[SessionGroup],
+    mut at: impl FnMut(SocketAddr, ProfileId) -> Result<SocketAddr, SocketsError>,
+) -> Result<Vec<(String, SocketAddr)>, SocketsError> {
+    let mut listening = Vec::new();
+    for (number, group) in (0_u16..).zip(groups).filter(|(_, group)| group.server.is_some()) {
+        for address in listeners(group) {
+            listening.push((group.name.clone(), at(address, ProfileId(number))?));
+        }
+    }
+    Ok(listening)
+}
+
+/// All addresses where the servers of a group listen; `checks.rs` has seen that they are not too many.
+pub(super) fn listeners(group: &SessionGroup) -> Vec<SocketAddr> {
+    let pool = &group.servers.pool;
+    let any = [IpAddr::V4(Ipv4Addr::LOCALHOST)];
+    let addresses: Vec<IpAddr> = match pool.addresses.len() {
+        0 => any.to_vec(),
+        len => (0..len).filter_map(|n| pool.addresses.get(n)).collect(),
+    };
+    let ports: Vec<u16> = pool.ports.iter().flat_map(|ports| ports.iter()).collect();
+    let all =
+        addresses.iter().flat_map(|&ip| ports.iter().map(move |&port| SocketAddr::new(ip, port)));
+    all.collect()
+}
