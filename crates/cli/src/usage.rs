@@ -46,13 +46,9 @@ const HABITS: &[(&str, &[&str], &str)] = &[
     ("load", &["-l", "--len", "--length"], "write --size 1kB"),
     ("load", &["-u"], "write --udp with --iperf3, or --transport udp"),
     ("load", &["-i"], "write --interval 1s"),
-    (
-        "load",
-        &["-w", "--window"],
-        "write --send-buffer or --receive-buffer in a scenario: 'tcp: { send-buffer: 1MB }'",
-    ),
+    ("load", &["-w", "--window"], "write 'tcp: { send-buffer: 1MB }' of the group in a scenario"),
     ("serve", &["-p", "--port"], "write --listen 0.0.0.0:8080"),
-    ("serve", &["-s", "-D", "-1"], "leave it out: serve is a server already"),
+    ("serve", &["-s"], "leave it out: serve is a server already"),
 ];
 
 /// What says the same as a flag of another tool, after the subcommand of `arguments`.

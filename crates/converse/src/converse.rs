@@ -80,6 +80,8 @@ pub struct Converse<S> {
     /// The group of each flow.
     groups: Vec<u16>,
     begin: Nanos,
+    /// How many cores share the starts.
+    cores: u32,
     /// When the next group stops, as it was known last.
     next_stop: Option<Nanos>,
     waiting: Waiting,
@@ -129,6 +131,7 @@ impl<S: Stack> Converse<S> {
             groups,
             stack,
             begin,
+            cores: core.cores,
             waiting,
             samples: Samples::default(),
         }
@@ -299,12 +302,12 @@ impl<S: Stack> Converse<S> {
                     });
                     continue;
                 }
-                // far more than any machine opens: the rest as it was so far
+                // far more than any machine opens: the rest of this group as it was so far, on this core
                 let (so_far, left) =
                     (next.at.as_secs_f64(), over.saturating_sub(next.at).as_secs_f64());
-                let rest = next.index as f64 * left / so_far.max(f64::MIN_POSITIVE);
-                self.programs.pass_over(group, rest as u64);
-                break;
+                let mine = next.index as f64 / f64::from(self.cores);
+                self.programs.pass_over(group, (mine * left / so_far.max(1e-9)) as u64);
+                schedule.change(next.flow, next.at, None);
             }
         }
         self.schedules.clear();

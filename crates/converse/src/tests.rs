@@ -3,3 +3,4 @@
 mod datagrams;
 mod memory;
 mod programs;
+mod starts;

@@ -8,7 +8,7 @@ use wirebeat_units::FrameLen;
 use crate::bins::MAX_BINS;
 use crate::histogram::BUCKETS;
 use crate::interval::{FlowBooks, MeterBooks};
-use crate::session::{SessionCounts, SessionSummary};
+use crate::session::{Arrivals, SessionCounts, SessionSummary};
 use crate::summary::{
     Distribution, FlowSummary, LinearBins, MeterSummary, Moments, SequenceSummary, SharedHistograms,
 };
@@ -94,7 +94,9 @@ impl SessionSummary {
         ensure(counted.into_iter().all(|count| *count <= COUNT_MAX), TOO_MANY)
             .map_err(place("sessions"))?;
         let times = self.times.iter().flat_map(|of| [&of.planned, &of.actual]);
-        for distribution in times.chain(self.timers.values()).chain([&self.lateness, &self.rtt]) {
+        let Arrivals { gap, jitter, length } = &self.arrivals;
+        let others = [&self.lateness, &self.rtt, gap, jitter, length];
+        for distribution in times.chain(self.timers.values()).chain(others) {
             check_distribution(distribution, COUNT_MAX, false)
                 .map_err(place("times of sessions"))?;
         }
@@ -336,6 +338,24 @@ mod tests {
         let moments = Moments { sum: i128::MIN, sum_of_squares: u128::MAX, ..Moments::default() };
         let text = serde_json::to_string(&moments).unwrap();
         assert_eq!(serde_json::from_str::<Moments>(&text).unwrap(), moments);
+    }
+
+    #[test]
+    fn every_distribution_of_sessions_is_looked_at() {
+        assert_eq!(SessionSummary::default().validate(), Ok(()));
+        let places: [fn(&mut SessionSummary) -> &mut Distribution; 6] = [
+            |summary| &mut summary.arrivals.gap,
+            |summary| &mut summary.arrivals.jitter,
+            |summary| &mut summary.arrivals.length,
+            |summary| &mut summary.lateness,
+            |summary| &mut summary.rtt,
+            |summary| &mut summary.times[3].planned,
+        ];
+        for place in places {
+            let mut summary = SessionSummary::default();
+            place(&mut summary).buckets = vec![(5000, 1)];
+            assert!(summary.validate().is_err());
+        }
     }
 
     #[test]
