@@ -87,6 +87,7 @@ for group in "$@"; do
         program dnsmasq dnsmasq-base
         program dig bind9-dnsutils
         program wrk wrk
+        program chromium chromium
         program ITGSend d-itg
         ;;
     guest)

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use wirebeat_engine_linux::affinity;
 use wirebeat_netlink::Namespace;
 use wirebeat_report::model::{Report, SessionEnd};
-use wirebeat_run::iperf::{self, Amount, TestSpec, Wire, WireServer};
+use wirebeat_run::iperf::{self, Amount, Serving, TestSpec, Wire, WireServer};
 use wirebeat_run::{Options, Silent, Stop};
 use wirebeat_testbed::{Capability, Process, Program, require};
 use wirebeat_units::Nanos;
@@ -259,7 +259,13 @@ impl Test<'_> {
                 self.server().run(|| -> Result<Report, Failure> {
                     affinity::pin(self.lab.cores.other)?;
                     let server = WireServer { wire: Wire::Iperf3, address };
-                    Ok(iperf::serve(server, false, &Options::default(), &mut Silent, &stop)?)
+                    Ok(iperf::serve(
+                        server,
+                        Serving::default(),
+                        &Options::default(),
+                        &mut Silent,
+                        &stop,
+                    )?)
                 })?
             });
             let until = Instant::now() + STARTS;

@@ -15,6 +15,7 @@ use crate::output::{Output, ReportArgs};
 use crate::sender::LinkArgs;
 use crate::signals::Signals;
 use crate::values::{self, Cpus};
+use crate::watch::Watched;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -166,7 +167,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         ..args.kept.options(args.write.clone())
     };
     if capture.is_standard_output() {
-        let printed = args.report.json_lines || args.report.files.take_standard_output();
+        let printed = args.report.json_lines || args.report.result.files.take_standard_output();
         if printed {
             let why = "the frames and the JSON would be mixed on standard output";
             return Err(Failure::usage(why).at("--write").hint("write one of them to a file"));
@@ -192,6 +193,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         xdp_mode: XdpModeChoice::Auto,
         busy_poll: false,
         priority: PriorityChoice::High,
+        expect: Vec::new(),
         time: args.until.time,
         count: None,
         interval: options.interval.unwrap_or(RunSpec::DEFAULT_INTERVAL),
@@ -207,6 +209,8 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         groups: Vec::new(),
     };
     let signals = Signals::watch()?;
-    let report = wirebeat_run::receive(&request, &mut *output.observer(), signals.running())?;
+    let mut observer = output.observer(Watched::plain(&signals))?;
+    let report = wirebeat_run::receive(&request, &mut *observer, signals.running())?;
+    drop(observer);
     Ok(output.report(&report))
 }

@@ -10,7 +10,7 @@ use wirebeat_units::human::counted;
 
 use crate::failure::Failure;
 use crate::file::{FileArgs, ScenarioFile};
-use crate::output::{self, Answer, Output, ReportArgs, ResultFiles};
+use crate::output::{self, Answer, AnswerFiles, Output, ReportArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,13 +31,13 @@ pub struct Args {
     #[command(flatten)]
     reading: FileArgs,
     #[command(flatten)]
-    results: ResultFiles,
+    results: AnswerFiles,
 }
 
 impl Args {
     /// How the result is wanted.
     pub fn report(&self) -> ReportArgs {
-        ReportArgs { files: self.results.clone(), ..ReportArgs::default() }
+        ReportArgs::from(&self.results.0)
     }
 }
 
@@ -98,7 +98,7 @@ struct Entry {
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let mut files = Vec::with_capacity(args.files.len());
     let (mut text, mut code) = (String::new(), 0);
-    let quiet = args.results.take_standard_output();
+    let quiet = args.results.0.take_standard_output();
     for path in &args.files {
         let file = path.display().to_string();
         let entry = match runnable(path, &args.reading) {

@@ -8,9 +8,10 @@ use wirebeat_run::Exit;
 
 use crate::failure::Failure;
 use crate::output::{self, Output, ReportArgs};
+use crate::watch::WatchArgs;
 use crate::{
-    archive, capture, check, completions, convert, ctl, demo, doctor, explain, load, man, receive,
-    replay, report, run, send, serve, usage,
+    archive, capture, check, compare, completions, convert, ctl, demo, doctor, examples, explain,
+    load, man, receive, replay, report, run, send, serve, sweep, test, usage,
 };
 
 /// What the program is called.
@@ -23,6 +24,7 @@ const FIRST_STEPS: &str = "\
 First steps:
   wirebeat demo                                exact traffic on a virtual cable
   wirebeat doctor                              what works on this machine
+  wirebeat examples                            scenarios to begin with
   wirebeat receive --interface eth1            on one host, and then
   wirebeat send --to 10.0.0.2 --rate 100kpps   on another";
 
@@ -67,14 +69,18 @@ enum Command {
     Replay(Box<replay::Args>),
     Load(Box<load::Args>),
     Serve(Box<serve::Args>),
-    Run(run::Args),
+    Run(Box<run::Args>),
+    Sweep(Box<sweep::Args>),
+    Test(test::Args),
     Report(report::Args),
+    Compare(compare::Args),
     Check(check::Args),
     Explain(explain::Args),
     Convert(convert::Args),
     Archive(archive::Args),
     Ctl(ctl::Args),
     Demo(demo::Args),
+    Examples(examples::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -91,16 +97,34 @@ impl Command {
             Command::Load(args) => args.report.clone(),
             Command::Serve(args) => args.report.clone(),
             Command::Run(args) => args.report.clone(),
+            Command::Sweep(args) => args.report(),
+            Command::Test(args) => args.report(),
             Command::Report(args) => args.report(),
+            Command::Compare(args) => args.report(),
             Command::Check(args) => args.report(),
             Command::Demo(args) => args.report.clone(),
             Command::Doctor(args) => args.report(),
             Command::Archive(args) => args.report(),
+            Command::Ctl(args) => args.report(),
             Command::Explain(_)
             | Command::Convert(_)
-            | Command::Ctl(_)
+            | Command::Examples(_)
             | Command::Completions(_)
             | Command::Man(_) => ReportArgs::default(),
+        }
+    }
+
+    /// Who watches the run that it makes.
+    fn watch(&self) -> WatchArgs {
+        match self {
+            Command::Send(args) => args.watch.clone(),
+            Command::Receive(args) => args.watch.clone(),
+            Command::Replay(args) => args.watch.clone(),
+            Command::Load(args) => args.watch.clone(),
+            Command::Serve(args) => args.watch.clone(),
+            Command::Run(args) => args.watch.clone(),
+            Command::Test(args) => args.watch(),
+            _ => WatchArgs::default(),
         }
     }
 
@@ -113,13 +137,17 @@ impl Command {
             Command::Load(args) => load::run(args, output),
             Command::Serve(args) => serve::run(args, output),
             Command::Run(args) => run::run(args, output),
+            Command::Sweep(args) => sweep::run(args, output),
+            Command::Test(args) => test::run(args, output),
             Command::Report(args) => report::run(args, output),
+            Command::Compare(args) => compare::run(args, output),
             Command::Check(args) => check::run(args, output),
             Command::Explain(args) => explain::run(args),
             Command::Convert(args) => convert::run(args),
             Command::Archive(args) => archive::run(args, output),
             Command::Ctl(args) => ctl::run(args),
             Command::Demo(args) => demo::run(args, output),
+            Command::Examples(args) => examples::run(args),
             Command::Doctor(args) => doctor::run(args, output),
             Command::Completions(args) => completions::run(args),
             Command::Man(args) => man::run(args),
@@ -143,7 +171,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     let outcome = parse(&arguments).and_then(|parsed| match parsed {
         Parsed::Answered(code) => Ok(code),
         Parsed::Command(command) => {
-            output = Output::open(command.report(), &arguments)?;
+            output = Output::open(command.report(), command.watch(), &arguments)?;
             command.run(&mut output)
         }
     });

@@ -10,7 +10,7 @@ use wirebeat_run::doctor::{
 use wirebeat_units::human;
 
 use crate::failure::Failure;
-use crate::output::{Answer, Output, ReportArgs, ResultFiles};
+use crate::output::{Answer, AnswerFiles, Output, ReportArgs};
 use crate::selftest::{self, SelfTestArgs};
 
 /// Check this machine: usable engines and sources of measurement error
@@ -21,7 +21,7 @@ use crate::selftest::{self, SelfTestArgs};
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     #[command(flatten)]
-    results: ResultFiles,
+    results: AnswerFiles,
 
     /// Print all that the kernel's verifier says of a program that it refuses
     #[arg(long, short)]
@@ -34,7 +34,7 @@ pub struct Args {
 impl Args {
     /// How the result is wanted.
     pub fn report(&self) -> ReportArgs {
-        ReportArgs { files: self.results.clone(), ..ReportArgs::default() }
+        ReportArgs::from(&self.results.0)
     }
 }
 

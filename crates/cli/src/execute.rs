@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use wirebeat_run::{Options, RunError, Stop};
+use wirebeat_run::{Options, Report, RunError, Stop};
 use wirebeat_traffic::scenario::Scenario;
 
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::signals::Signals;
+use crate::watch::Watched;
 
 /// Runs `scenario`; `explain` says in the words of the caller what is wrong when it cannot be run.
 pub fn execute(
@@ -16,8 +17,18 @@ pub fn execute(
     output: &mut Output,
     explain: impl Fn(RunError) -> Failure,
 ) -> Result<u8, Failure> {
+    execute_and(scenario, options, output, explain, |_| {})
+}
+
+/// The same, with what the caller makes of the report.
+pub fn execute_and(
+    scenario: &Scenario,
+    options: Options,
+    output: &mut Output,
+    explain: impl Fn(RunError) -> Failure,
+    judge: impl FnOnce(&mut Report),
+) -> Result<u8, Failure> {
     let signals = Signals::watch()?;
-    let mut observer = output.observer();
     let mut prepared = wirebeat_run::prepare(scenario, options).map_err(&explain)?;
     let control = prepared.control_path().map(Path::to_owned);
     if let Some(path) = &control {
@@ -25,12 +36,18 @@ pub fn execute(
     }
     // until it runs, a signal ends the program, and so nobody asks this one
     prepared.begin(&Stop::new()).map_err(explain)?;
+    let mut observer = output.observer(Watched {
+        seed: Some(scenario.seed),
+        control: prepared.control(),
+        signals: &signals,
+    })?;
     let stop = signals.running();
     // who reads this may end the run, which then reports
     if let Some(path) = &control {
         observer.notice(&format!("control socket: {}", path.display()));
     }
-    let report = prepared.start(&mut *observer, stop);
+    let mut report = prepared.start(&mut *observer, stop);
     drop(observer);
+    judge(&mut report);
     Ok(output.report(&report))
 }

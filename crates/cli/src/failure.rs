@@ -85,6 +85,12 @@ impl Failure {
         self
     }
 
+    /// Says what would help, in the place of what was said.
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.fault = Fault { hint: None, ..self.fault }.or_hint(hint);
+        self
+    }
+
     /// The program's exit code.
     pub fn exit_code(&self) -> u8 {
         self.exit().code()

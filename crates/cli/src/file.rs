@@ -11,7 +11,7 @@ use clap::Args;
 use wirebeat_import::Dialect;
 use wirebeat_run::Options;
 use wirebeat_traffic::scenario::{
-    FlowSpec, Invalid, Place, Reading, Scenario, Sources, SpecError, yaml,
+    FlowSpec, Invalid, Place, Reading, Scenario, ScopedExpectation, Sources, SpecError, yaml,
 };
 use wirebeat_units::human::counted;
 use wirebeat_units::{Fault, Nanos, fault};
@@ -25,7 +25,7 @@ use crate::values;
 const STANDARD_INPUT: &str = "-";
 
 /// How a file is read.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Args, Clone, Debug, Default, PartialEq)]
 pub struct FileArgs {
     /// Give a variable of the scenario this value, whatever its files say; may be given several times
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = assignment)]
@@ -38,7 +38,22 @@ pub struct FileArgs {
     interface: Option<String>,
 }
 
-fn assignment(text: &str) -> Result<(String, String), Fault> {
+impl FileArgs {
+    /// Whether it says anything.
+    pub fn is_asked_for(&self) -> bool {
+        *self != FileArgs::default()
+    }
+
+    /// The same with more variables set.
+    pub fn with(&self, set: impl IntoIterator<Item = (String, String)>) -> FileArgs {
+        let mut more = self.clone();
+        more.set.extend(set);
+        more
+    }
+}
+
+/// Reads a name with a value: `rate=10kpps`.
+pub fn assignment(text: &str) -> Result<(String, String), Fault> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err(fault!("'{text}' is not a name with a value"; "write for example rate=10kpps")),
@@ -140,6 +155,20 @@ impl ScenarioFile {
             )),
         }
         Ok(())
+    }
+
+    /// Expects this, too, in the words of the command line.
+    pub fn expect(&mut self, more: &[ScopedExpectation]) -> Result<(), Failure> {
+        let first = self.scenario.expect.len();
+        if more.is_empty() {
+            return Ok(());
+        }
+        self.scenario.expect.extend(more.iter().cloned());
+        self.scenario.check().map_err(|problem| match problem.at.index_below("expect") {
+            // it stands in no file
+            Some(place) if place >= first => Failure::usage(problem.why.clone()).at("--expect"),
+            _ => self.invalid(&problem),
+        })
     }
 
     /// `options` with what the names of files in it mean.

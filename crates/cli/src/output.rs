@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use serde::Serialize;
 use wirebeat_report::document::{ErrorBody, ErrorReport};
-use wirebeat_report::format::{Colour, Format, Presentable, Reader, Rendering};
+use wirebeat_report::format::{Colour, Format, Presentable, Reader, Rendering, Results};
 use wirebeat_report::json;
+use wirebeat_report::prometheus::RunMetrics;
 use wirebeat_report::text::style::clean_page;
 use wirebeat_run::{Bins, Exit, Observer, Options, PacketLogOptions, PacketLogRequest, Report};
 use wirebeat_traffic::scenario::RunSpec;
@@ -19,8 +20,12 @@ use wirebeat_units::{Fault, Nanos, fault};
 
 use crate::failure::Failure;
 use crate::file::is_standard;
+use crate::metrics::{MetricsListener, MetricsObserver};
+use crate::pictures::PictureFolder;
 use crate::progress::{self, Show};
+use crate::tui::{self, Restore, ViewObserver, ViewedRun};
 use crate::values;
+use crate::watch::{WatchArgs, Watched, Watchers};
 
 /// The version of the program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -36,13 +41,65 @@ impl ResultFiles {
     pub fn take_standard_output(&self) -> bool {
         self.0.iter().any(|(_, path)| is_standard(path))
     }
+
+    /// Fails where two of them are one file.
+    fn take_each_once(&self) -> Result<(), Failure> {
+        for (place, (format, path)) in self.0.iter().enumerate() {
+            let before = self.0[..place].iter().find(|(_, other)| other == path);
+            if let Some((other, _)) = before.filter(|_| !is_standard(path)) {
+                let why = format!("--{} goes to {} too", other.name, path.display());
+                let failure = Failure::usage(why).at(format!("--{}", format.name));
+                return Err(failure.hint("name another file for one of them"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails where several of them are.
+    fn take_standard_output_once(&self) -> Result<(), Failure> {
+        let mut standard = self.0.iter().filter(|(_, path)| is_standard(path));
+        match (standard.next(), standard.next()) {
+            (Some((first, _)), Some((second, _))) => {
+                let why = format!("--{} goes to standard output too", first.name);
+                let failure = Failure::usage(why).at(format!("--{}", second.name));
+                Err(failure.hint("name a file for one of them"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The same for results that are no report of a run.
+#[derive(Clone, Debug, Default)]
+pub struct AnswerFiles(pub ResultFiles);
+
+/// The flags of these formats.
+fn flags(command: Command, formats: impl Iterator<Item = &'static Format>) -> Command {
+    command.args(formats.map(|format| {
+        let flag = Arg::new(format.name).long(format.name).value_name("FILE").help(format!(
+            "Write the result as {} to a file; without one, or with '-', to standard output, with nothing else",
+            format.title
+        ));
+        let flag = flag.num_args(0..=1).default_missing_value(STANDARD_OUTPUT);
+        let flag = flag.hide_short_help(format.results == Results::Reports);
+        flag.value_parser(value_parser!(PathBuf))
+    }))
+}
+
+/// The files that are asked for in these formats.
+fn files_in(matches: &ArgMatches, formats: impl Iterator<Item = &'static Format>) -> ResultFiles {
+    let path = |format: &Format| matches.get_one::<PathBuf>(format.name).cloned();
+    ResultFiles(formats.filter_map(|format| Some((format, path(format)?))).collect())
+}
+
+/// The formats of results that are no report of a run.
+fn of_answers() -> impl Iterator<Item = &'static Format> {
+    Format::of_files().filter(|format| format.results == Results::Any)
 }
 
 impl FromArgMatches for ResultFiles {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let path = |format: &Format| matches.get_one::<PathBuf>(format.name).cloned();
-        let files = Format::of_files().filter_map(|format| Some((format, path(format)?)));
-        Ok(ResultFiles(files.collect()))
+        Ok(files_in(matches, Format::of_files()))
     }
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         Self::from_arg_matches(matches).map(|files| *self = files)
@@ -51,32 +108,66 @@ impl FromArgMatches for ResultFiles {
 
 impl Args for ResultFiles {
     fn augment_args(command: Command) -> Command {
-        command.args(Format::of_files().map(|format| {
-            let flag = Arg::new(format.name).long(format.name).value_name("FILE").help(format!(
-                "Write the result as {} to a file; without one, or with '-', to standard output, with nothing else",
-                format.name.to_uppercase()
-            ));
-            let flag = flag.num_args(0..=1).default_missing_value(STANDARD_OUTPUT);
-            flag.value_parser(value_parser!(PathBuf))
-        }))
+        flags(command, Format::of_files())
     }
     fn augment_args_for_update(command: Command) -> Command {
         Self::augment_args(command)
     }
 }
 
-/// How a result is given.
+impl FromArgMatches for AnswerFiles {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(AnswerFiles(files_in(matches, of_answers())))
+    }
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        Self::from_arg_matches(matches).map(|files| *self = files)
+    }
+}
+
+impl Args for AnswerFiles {
+    fn augment_args(command: Command) -> Command {
+        flags(command, of_answers())
+    }
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// How any result is given.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Report")]
+pub struct ResultArgs {
+    #[command(flatten)]
+    pub files: ResultFiles,
+    /// Write the pictures of the page as SVG files into a folder, which is made if it is not there
+    #[arg(long, value_name = "FOLDER", hide_short_help = true)]
+    pictures: Option<PathBuf>,
+    /// Print every measurement, and where and how it took place, behind the summary
+    #[arg(long)]
+    details: bool,
+    /// Write the histograms behind the percentiles into the JSON too
+    #[arg(long)]
+    histograms: bool,
+}
+
+impl From<&ResultArgs> for ReportArgs {
+    fn from(result: &ResultArgs) -> ReportArgs {
+        ReportArgs { result: result.clone(), ..ReportArgs::default() }
+    }
+}
+
+impl From<&ResultFiles> for ReportArgs {
+    fn from(files: &ResultFiles) -> ReportArgs {
+        ReportArgs::from(&ResultArgs { files: files.clone(), ..ResultArgs::default() })
+    }
+}
+
+/// How the result of a run is given.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Report")]
 pub struct ReportArgs {
     #[command(flatten)]
-    pub files: ResultFiles,
-    /// Print every measurement of each flow, and where and how the run took place, behind the summary
-    #[arg(long)]
-    pub details: bool,
-    /// Write the histograms behind the percentiles into the JSON too
-    #[arg(long)]
-    pub histograms: bool,
+    pub result: ResultArgs,
     /// Count in intervals of this length, and print a line for each: 1s [default: 1s, without lines]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub interval: Option<Nanos>,
@@ -87,7 +178,7 @@ pub struct ReportArgs {
     ///
     /// Needs received frames: 'receive', 'demo', and scenarios whose flows have a 'to'. With --peer, give it to 'wirebeat
     /// receive' there.
-    #[arg(long, value_name = "COUNTxWIDTH", value_parser = values::bins)]
+    #[arg(long, value_name = "COUNTxWIDTH", value_parser = values::bins, hide_short_help = true)]
     pub bins: Option<Bins>,
     /// Write a row for each packet that arrives into a file: .parquet, .csv or .csv.zst
     ///
@@ -136,6 +227,11 @@ struct ResultFile {
 #[derive(Debug)]
 pub struct Output {
     places: Vec<(&'static Format, Place)>,
+    pictures: Option<PictureFolder>,
+    /// Where a Prometheus server may look at a run.
+    metrics: Option<MetricsListener>,
+    /// Whether there is a live view of a run.
+    tui: bool,
     /// Intervals go to standard output, too.
     lines: bool,
     interval: Option<Nanos>,
@@ -155,15 +251,40 @@ impl Output {
         let rendering = Rendering { one_line: lines, ..Rendering::default() };
         let command_line = recorded(arguments);
         let (interval, bins, packet_log) = (None, None, None);
-        Output { places, lines, interval, bins, packet_log, rendering, command_line }
+        let (pictures, metrics, tui) = (None, None, false);
+        Output {
+            places,
+            pictures,
+            metrics,
+            tui,
+            lines,
+            interval,
+            bins,
+            packet_log,
+            rendering,
+            command_line,
+        }
     }
 
-    /// As `args` ask. Files are made now: that one cannot be written has to be known before traffic
-    /// starts, and a report of an earlier run must not be taken for this one's.
-    pub fn open(args: ReportArgs, arguments: &[OsString]) -> Result<Output, Failure> {
-        let for_people = !args.files.take_standard_output();
+    /// As `args` ask, with those who `watch` a run. Files are made and ports are taken now: that one cannot be had has to be known
+    /// before traffic starts, and a report of an earlier run must not be taken for this one's.
+    pub fn open(
+        args: ReportArgs,
+        watch: WatchArgs,
+        arguments: &[OsString],
+    ) -> Result<Output, Failure> {
+        let ReportArgs { result, interval, json_lines: lines, bins, .. } = args;
+        let ResultArgs { files, pictures, details, histograms } = result;
+        let for_people = !files.take_standard_output();
+        files.take_standard_output_once()?;
+        files.take_each_once()?;
+        if watch.tui {
+            tui::check()?;
+            lines_beside_a_view(lines, "--json-lines")?;
+        }
         let mut places = Vec::new();
-        let ReportArgs { files, details, histograms, interval, json_lines: lines, bins, .. } = args;
+        let metrics = MetricsListener::of(&watch.metrics)?;
+        let pictures = pictures.map(PictureFolder::open).transpose()?;
         let sent = args.packet_log_sent;
         let packet_log = args.packet_log.map(|options| PacketLogRequest { options, sent });
         for (format, path) in files.0 {
@@ -176,7 +297,18 @@ impl Output {
         }
         let command_line = recorded(arguments);
         let rendering = Rendering { details, histograms, one_line: lines, colour: Colour::Never };
-        Ok(Output { places, lines, interval, bins, packet_log, rendering, command_line })
+        Ok(Output {
+            places,
+            pictures,
+            metrics,
+            tui: watch.tui,
+            lines,
+            interval,
+            bins,
+            packet_log,
+            rendering,
+            command_line,
+        })
     }
 
     /// Whether standard output is read by a program, and nobody reads beside it.
@@ -197,10 +329,44 @@ impl Output {
         }
     }
 
-    /// What shows the progress of a run.
-    pub fn observer(&self) -> Box<dyn Observer> {
+    /// What shows the progress of a run to all who watch it. It may start threads, and take the terminal: call it last.
+    ///
+    /// # Errors
+    /// This machine has no room for a thread, or the terminal does not do what it is asked for.
+    pub fn observer(&mut self, run: Watched<'_>) -> Result<Box<dyn Observer>, Failure> {
+        let mut watchers = Watchers(Vec::new());
+        if let Some(listener) = self.metrics.take() {
+            let metrics = RunMetrics::new(VERSION, run.seed);
+            let metrics = MetricsObserver::start(listener, metrics)?;
+            self.notice(&format!("metrics: {}", metrics.url()));
+            watchers.0.push(Box::new(metrics));
+        }
+        if self.tui {
+            let restore = Restore::default();
+            run.signals.restore_at_end(restore.clone());
+            let (stop, coloured) = (run.signals.stop().clone(), !is_plain());
+            let viewed = ViewedRun { control: run.control, stop, restore, coloured };
+            watchers.0.push(Box::new(ViewObserver::start(viewed)?));
+        }
+        match watchers.0.is_empty() {
+            true => Ok(self.shown()),
+            false => {
+                watchers.0.push(self.shown());
+                Ok(Box::new(watchers))
+            }
+        }
+    }
+
+    /// Whether a live view is on the terminal, so that nothing else may be written there.
+    pub fn has_view(&self) -> bool {
+        self.tui
+    }
+
+    /// What shows it to the one who started it, and to nobody else.
+    pub fn shown(&self) -> Box<dyn Observer> {
         progress::observer(match self.interval {
             _ if self.lines => Show::JsonLines,
+            _ if self.tui => Show::Nothing,
             Some(_) => Show::Lines,
             None if self.is_quiet() => Show::Nothing,
             None if io::stderr().is_terminal() => Show::Bar,
@@ -233,7 +399,11 @@ impl Output {
             let page = Format::for_people().write(result, here);
             let _ = io::stderr().write_all(&page);
         }
-        let exit = if failures.is_empty() { Exit::Done } else { Exit::Output };
+        let pictures = self.pictures.as_ref().map(|folder| folder.write(&result.pictures()));
+        let unpictured = pictures.and_then(Result::err);
+        unpictured.iter().for_each(|failure| tell(&failure.to_string()));
+        let all = failures.is_empty() && unpictured.is_none();
+        let exit = if all { Exit::Done } else { Exit::Output };
         Exit::of(code).map_or(code, |own| own.and(exit).code())
     }
 
@@ -385,13 +555,15 @@ pub fn has_standard_output() -> io::Result<()> {
     }
 }
 
+/// Writes to standard output, at once.
 pub fn written(bytes: &[u8]) -> io::Result<()> {
     has_standard_output()?;
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush())
 }
 
-fn unprinted(error: &io::Error) -> Failure {
+/// What is said where standard output cannot be written.
+pub fn unprinted(error: &io::Error) -> Failure {
     Failure::output(format!("cannot write the result: {error}")).at("standard output")
 }
 
@@ -401,11 +573,26 @@ pub fn tell(text: &str) {
     let _ = io::stderr().write_all(format!("{}{end}", printable_lines(text)).as_bytes());
 }
 
-/// Colours on a terminal, unless the reader wants none (<https://no-color.org>).
+/// Colours on a terminal, unless the reader wants none.
 pub fn colour() -> Colour {
+    if io::stdout().is_terminal() && !is_plain() { Colour::Ansi } else { Colour::Never }
+}
+
+/// Whether the reader wants no colours (<https://no-color.org>), or the terminal has none.
+fn is_plain() -> bool {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    let plain = set("NO_COLOR").is_some() || set("TERM").is_some_and(|term| term == "dumb");
-    if io::stdout().is_terminal() && !plain { Colour::Ansi } else { Colour::Never }
+    set("NO_COLOR").is_some() || set("TERM").is_some_and(|term| term == "dumb")
+}
+
+/// Fails where lines that a flag asks for would be written into a live view.
+pub fn lines_beside_a_view(asked: bool, flag: &str) -> Result<(), Failure> {
+    if asked && io::stdout().is_terminal() {
+        let why = "its lines go to the terminal, where the live view is";
+        return Err(Failure::usage(why)
+            .at(flag)
+            .hint("write them to a file with '>', or leave --tui out"));
+    }
+    Ok(())
 }
 
 /// Whether a format is asked for on standard output, by the words alone.

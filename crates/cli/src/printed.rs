@@ -45,6 +45,7 @@ const SHARED: &[Flag] = &[
     ("on-link-down", "end", ""),
     ("timestamps", "hardware", ""),
     ("count", "1000", ""),
+    ("expect", "loss<=0.01%", ""),
     ("drift", "50us", "--late drop"),
 ];
 
@@ -138,6 +139,7 @@ const TCP: &[Flag] = &[
     ("congestion", "reno", ""),
     ("mss", "1000", ""),
     ("nagle", "", ""),
+    ("tcp", "syn-retries=2", ""),
     ("pacing", "10Mbps", ""),
     ("dscp", "ef", ""),
     ("ttl", "3", ""),
@@ -210,13 +212,25 @@ const WEB_SERVER: &[Flag] = &[
 const OF_FRAMES: [&str; 4] = ["peer", "key", "key-file", "control"];
 
 /// Flags of `load` and `serve` that say nothing of it: the wire of another tool, which has no scenario, and how it is changed.
-const OF_SESSIONS: [&str; 6] = ["iperf3", "iperf2", "udp", "in-turn", "control", "key"];
+const OF_SESSIONS: [&str; 7] =
+    ["iperf3", "iperf2", "udp", "in-turn", "max-duration", "control", "key"];
 
 /// Flags that say nothing of the traffic.
-const BESIDE: [&str; 9] = [
+const BESIDE: [&str; 20] = [
+    "metrics",
+    "metrics-token-file",
+    "metrics-cert",
+    "metrics-cert-key",
+    "tui",
+    "junit",
     "json",
+    "html",
+    "csv",
+    "markdown",
+    "pictures",
     "json-lines",
     "details",
+    "abort-on-fail",
     "histograms",
     "bins",
     "packet-log",
@@ -399,7 +413,10 @@ fn every_flag_that_there_is_is_tried() {
         let of_sessions = OF_SESSIONS.into_iter().filter(|_| sessions);
         // servers start nothing that could change, and ask for no test
         let of_clients = ["control", "udp", "in-turn", "key"];
-        let of_sessions = of_sessions.filter(|flag| name == "load" || !of_clients.contains(flag));
+        let of_sessions = of_sessions.filter(|flag| match name {
+            "load" => *flag != "max-duration",
+            _ => !of_clients.contains(flag),
+        });
         let tried: BTreeSet<&str> = printing
             .iter()
             .flat_map(|one| &one.flags)

@@ -12,16 +12,19 @@ use wirebeat_run::{
     CaptureOptions, Codec, Filter, Group, Interval, KeySource, LogForm, LogRequest, Observer,
     Progress, ReceiveRequest, doctor,
 };
-use wirebeat_traffic::scenario::{EngineChoice, PriorityChoice, RunSpec, TimestampsChoice};
+use wirebeat_traffic::scenario::{
+    EngineChoice, FlowExpectation, PriorityChoice, RunSpec, TimestampsChoice,
+};
 use wirebeat_units::{Fault, Nanos, fault};
 
 use crate::command::NAME;
 use crate::failure::Failure;
 use crate::key::{self, CONTROL_PORT, KeyArgs, VARIABLE};
-use crate::output::{Output, ReportArgs, tell};
+use crate::output::{Output, ReportArgs, lines_beside_a_view, tell};
 use crate::sender::{LinkArgs, XdpArgs};
 use crate::signals::Signals;
 use crate::values::{self, Cpus};
+use crate::watch::{WatchArgs, Watched};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,6 +66,11 @@ pub struct Args {
     /// Keep the frames that arrive in this file, pcapng or pcap, while they are measured; 'wirebeat capture' has more choices
     #[arg(long, value_name = "FILE", help_heading = "Probes", conflicts_with = "listen")]
     capture: Option<PathBuf>,
+    /// What has to come of all flows together, given once for each: 'loss <= 0.01%', 'received >= 1000'; exit code 4 otherwise
+    #[arg(long, value_name = "EXPECTATION", help_heading = "Report", conflicts_with = "listen")]
+    expect: Vec<FlowExpectation>,
+    #[command(flatten)]
+    pub watch: WatchArgs,
     #[command(flatten)]
     pub report: ReportArgs,
 }
@@ -192,12 +200,16 @@ struct ListenArgs {
 
 /// Receives.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
-    let printed = args.report.json_lines || args.report.files.take_standard_output();
+    let printed = args.report.json_lines || args.report.result.files.take_standard_output();
     if args.log.is_some() && args.log_file.is_none() && printed {
         let why = "the log and the JSON would be mixed on standard output";
         return Err(Failure::usage(why)
             .at("--log")
             .hint("write the log to a file with --log-file"));
+    }
+    if args.watch.tui {
+        let on_standard_output = args.log.is_some() && args.log_file.is_none();
+        lines_beside_a_view(on_standard_output, "--log")?;
     }
     let listen = args.listen.listen()?;
     let unknown = listen.as_ref().filter(|_| !args.listen.key_known());
@@ -228,6 +240,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         xdp_mode: args.port.xdp.xdp_mode,
         busy_poll: args.port.xdp.busy_poll,
         priority: args.port.priority,
+        expect: args.expect.clone(),
         time: args.until.time,
         count: args.until.count.map(NonZeroU64::get),
         interval: options.interval.unwrap_or(RunSpec::DEFAULT_INTERVAL),
@@ -243,7 +256,9 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         groups: args.filter.groups.iter().map(|group| group.0).collect(),
     };
     let signals = Signals::watch()?;
-    let mut observer = Announcing { inner: output.observer(), announcement };
+    let view = output.has_view();
+    let inner = output.observer(Watched::plain(&signals))?;
+    let mut observer = Announcing { inner, view, announcement };
     let report = wirebeat_run::receive(&request, &mut observer, signals.running())?;
     drop(observer);
     Ok(output.report(&report))
@@ -329,6 +344,8 @@ impl ListenAt {
 /// Prints the command for the other host once this one listens: a key that nothing knows would only mislead.
 struct Announcing {
     inner: Box<dyn Observer>,
+    /// Whether a live view has the terminal.
+    view: bool,
     announcement: Option<String>,
 }
 
@@ -341,6 +358,10 @@ impl Observer for Announcing {
         self.inner.watches()
     }
 
+    fn wants_histograms(&self) -> bool {
+        self.inner.wants_histograms()
+    }
+
     fn interval(&mut self, interval: &Interval) {
         self.inner.interval(interval);
     }
@@ -350,7 +371,11 @@ impl Observer for Announcing {
     }
 
     fn listening(&mut self, address: SocketAddr) {
-        self.announcement.take().inspect(|announcement| tell(announcement));
+        match self.announcement.take() {
+            Some(announcement) if self.view => self.inner.notice(&announcement),
+            Some(announcement) => tell(&announcement),
+            None => {}
+        }
         self.inner.listening(address);
     }
 }

@@ -23,13 +23,16 @@ use captured::CaptureArgs;
 use stream::Recording;
 
 use crate::ctl::ControlArgs;
+use crate::destination::{Destination, Hosts};
 use crate::execute::execute;
+use crate::expect::ExpectArgs;
 use crate::failure::Failure;
 use crate::output::{Output, ReportArgs, print_data};
 use crate::packet::PacketArgs;
 use crate::send::blame;
 use crate::sender::{PORT, PeerArgs, PortArgs, StartArgs};
-use crate::values::{self, Target};
+use crate::values;
+use crate::watch::WatchArgs;
 
 /// The name of the flow.
 pub const FLOW: &str = "replay";
@@ -54,7 +57,7 @@ Examples:
 /// but for what is mapped. Ends with the file, and reports how exactly records left.
 #[derive(ClapArgs, Debug)]
 #[command(
-    override_usage = "wirebeat replay <ARCHIVE>... --to <ADDRESS[:PORT]> [OPTIONS]\n       wirebeat replay \
+    override_usage = "wirebeat replay <ARCHIVE>... --to <HOST[:PORT]> [OPTIONS]\n       wirebeat replay \
                       <CAPTURE>... --interface <NAME> [OPTIONS]",
     after_long_help = EXAMPLES
 )]
@@ -65,9 +68,9 @@ pub struct Args {
     /// temporary file in $TMPDIR or /var/tmp.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Where to send the records of an archive: an IP address, and a UDP port unless it is 9, the discard service
-    #[arg(long, value_name = "ADDRESS[:PORT]")]
-    to: Option<Target>,
+    /// Where to send the records of an archive: a host or its address, and a UDP port unless it is 9, the discard service
+    #[arg(long, value_name = "HOST[:PORT]")]
+    to: Option<Destination>,
     #[command(flatten)]
     timing: TimingArgs,
     #[command(flatten)]
@@ -86,6 +89,10 @@ pub struct Args {
     peer: PeerArgs,
     #[command(flatten)]
     control: ControlArgs,
+    #[command(flatten)]
+    expect: ExpectArgs,
+    #[command(flatten)]
+    pub watch: WatchArgs,
     #[command(flatten)]
     pub report: ReportArgs,
     /// Print the scenario that this command line means, and send nothing
@@ -254,7 +261,8 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         return Err(Failure::usage(why).at(name.display().to_string()));
     }
     let recordings = stream::recordings(&args.files, |line| output.notice(line))?;
-    let scenario = scenario(args, &recordings)?;
+    let mut tell = |line: &str| output.notice(line);
+    let scenario = scenario(args, &recordings, &mut Hosts::new(&mut tell))?;
     if args.print_scenario {
         let yaml = scenario.to_yaml().map_err(|error| Failure::usage(error.to_string()))?;
         print_data(&yaml)?;
@@ -263,12 +271,18 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let (peer, control) = (args.peer.peer()?, args.control.wanted());
     let spooled = recordings.iter().filter(|recording| recording.is_spooled());
     let spooled = spooled.map(|one| (one.name.display().to_string(), one.path.clone())).collect();
-    let options = Options { peer, control, recordings: spooled, ..output.options() };
+    let abort_on_fail = args.expect.abort.abort_on_fail;
+    let recordings = spooled;
+    let options = Options { peer, control, recordings, abort_on_fail, ..output.options() };
     execute(&scenario, options, output, |error| blame::error(error, &scenario))
 }
 
 /// The scenario that a command line means, checked.
-fn scenario(args: &Args, recordings: &[Recording]) -> Result<Scenario, Failure> {
+fn scenario(
+    args: &Args,
+    recordings: &[Recording],
+    hosts: &mut Hosts<'_>,
+) -> Result<Scenario, Failure> {
     let usual = Scenario::default();
     let mut scenario = Scenario { seed: args.timing.seed.unwrap_or(usual.seed), ..usual };
     scenario.ports.insert(PORT.to_owned(), args.port.spec());
@@ -276,8 +290,11 @@ fn scenario(args: &Args, recordings: &[Recording]) -> Result<Scenario, Failure> 
     scenario.run.interval = args.report.interval.unwrap_or(scenario.run.interval);
     refuse_tables(&args.files)?;
     let is_capture = captured::are_captures(recordings)?;
-    let packet =
-        if is_capture { captured::check(args).map(|()| Vec::new())? } else { headers(args)? };
+    let packet = if is_capture {
+        captured::check(args).map(|()| Vec::new())?
+    } else {
+        headers(args, hosts)?
+    };
     let flow = FlowSpec {
         packet: packet.into(),
         count: args.records.count,
@@ -286,6 +303,7 @@ fn scenario(args: &Args, recordings: &[Recording]) -> Result<Scenario, Failure> 
         ..FlowSpec::from_port(PORT)
     };
     scenario.flows.insert(FLOW.to_owned(), flow);
+    scenario.expect = args.expect.expect.clone();
     scenario.check().map_err(|problem| blame::invalid(&problem, &scenario))?;
     Ok(scenario)
 }
@@ -312,15 +330,15 @@ fn refuse_tables(files: &[PathBuf]) -> Result<(), Failure> {
 }
 
 /// The headers of what is sent from archives.
-fn headers(args: &Args) -> Result<Vec<Header>, Failure> {
-    let to = args.to.ok_or_else(|| {
+fn headers(args: &Args, hosts: &mut Hosts<'_>) -> Result<Vec<Header>, Failure> {
+    let to = args.to.as_ref().ok_or_else(|| {
         let message = fault!(
             "it is missing, and the records of an archive go to an address";
             "give one, for example --to 10.0.0.2:5000"
         );
         Failure::usage(message).at("--to")
     })?;
-    let mut packet = args.packet.headers(to)?;
+    let mut packet = args.packet.headers(hosts.resolve(to)?)?;
     if args.records.flow_of.is_some() {
         vary(&mut packet, args.packet.source_port.unwrap_or(FIRST_PORT));
     }
@@ -408,7 +426,7 @@ pub(crate) mod tests {
         let line = ReplayLine::try_parse_from(line.split_whitespace());
         let line = line.map_err(|error| crate::usage::explain(&error))?;
         let recordings = stream::recordings(&line.args.files, |_| {})?;
-        scenario(&line.args, &recordings)
+        scenario(&line.args, &recordings, &mut Hosts::new(&mut |_| {}))
     }
 
     fn yaml(line: &str) -> String {

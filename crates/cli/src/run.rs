@@ -9,16 +9,21 @@ use wirebeat_units::Nanos;
 
 use crate::ctl::ControlArgs;
 use crate::execute::execute;
+use crate::expect::ExpectArgs;
 use crate::failure::Failure;
-use crate::file::{FileArgs, ScenarioFile};
+use crate::file::{FileArgs, ScenarioFile, is_standard};
 use crate::output::{Output, ReportArgs};
+use crate::repeat::{Many, OneRun, RepeatArgs};
 use crate::values;
+use crate::watch::WatchArgs;
 
 const EXAMPLES: &str = "\
 Examples:
   wirebeat run scenario.yaml
   wirebeat run scenario.yaml --time 60s --json report.json
+  wirebeat run scenario.yaml --expect 'loss == 0%' --expect 'voice: delay.p99 < 1ms'
   wirebeat run scenario.yaml --set rate=50kpps --set target=10.0.0.2
+  wirebeat run scenario.yaml --warmup 2s --repeat 5 --html runs.html
   wirebeat run flows.mgn --interface eth1
   wirebeat run pktgen_sample01_simple.sh -- -i eth1 -d 10.0.0.2 -m 02:00:5e:00:53:01
   wirebeat send --to 10.0.0.2 --rate 100kpps --print-scenario | wirebeat run -";
@@ -46,7 +51,13 @@ pub struct Args {
     #[arg(long, value_name = "WHO", value_parser = values::timestamps())]
     timestamps: Option<TimestampsChoice>,
     #[command(flatten)]
+    repeat: RepeatArgs,
+    #[command(flatten)]
     control: ControlArgs,
+    #[command(flatten)]
+    expect: ExpectArgs,
+    #[command(flatten)]
+    pub watch: WatchArgs,
     #[command(flatten)]
     pub report: ReportArgs,
     /// What a shell script for pktgen is called with: -- -i eth1 -d 10.0.0.2
@@ -56,19 +67,69 @@ pub struct Args {
 
 /// Runs.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
-    let arguments = &args.arguments;
-    let mut file = ScenarioFile::read_with(&args.scenario, &args.reading, args.time, arguments)?;
+    let RepeatArgs { repeat, warmup } = args.repeat;
+    if repeat == 1 && warmup.is_none() {
+        let file = read(args, args.time)?;
+        let options = options(args, &file, output);
+        return execute(&file.scenario, options, output, |error| explained(error, &file));
+    }
+    if is_standard(&args.scenario) {
+        let why = "standard input can be read once, and the scenario is read for each run";
+        return Err(Failure::usage(why).at("-").hint("name a file"));
+    }
+    if args.watch.tui || args.watch.metrics.metrics.is_some() {
+        let why = "--tui and --metrics watch a single run";
+        return Err(Failure::usage(why).at("--repeat, --warmup").hint("leave one of them out"));
+    }
+    if args.report.packet_log.is_some() && repeat > 1 {
+        let why = "each run would replace the packet log of the one before";
+        return Err(Failure::usage(why).at("--packet-log").hint("leave out --repeat"));
+    }
+    let file = read(args, args.time)?;
+    let own = options(args, &file, output);
+    let (line, interval, bins) = (own.command_line.clone(), own.interval, own.bins);
+    let control = own.control.clone();
+    let mut make = |_: &[String], time: Option<Nanos>| {
+        let file = read(args, time.or(args.time))?;
+        let (command_line, abort_on_fail) = (line.clone(), args.expect.abort.abort_on_fail);
+        let control = control.clone();
+        let more =
+            Options { command_line, interval, bins, abort_on_fail, control, ..Options::default() };
+        let options = file.options(more);
+        Ok(OneRun { scenario: file.scenario, options })
+    };
+    let explain = |error: RunError| explained(error, &file);
+    let values = vec![Vec::new(); repeat];
+    let (variables, make) = (Vec::new(), &mut make);
+    let test = None;
+    Many { test, variables, values, warmup, make, explain: &explain }.run(output)
+}
+
+/// The scenario, as the command line changes it.
+fn read(args: &Args, time: Option<Nanos>) -> Result<ScenarioFile, Failure> {
+    let mut file = ScenarioFile::read_with(&args.scenario, &args.reading, time, &args.arguments)?;
     if let Some(priority) = args.priority {
         file.scenario.run.priority = priority;
         // It may not go with the way to wait.
         file.scenario.check().map_err(|problem| file.invalid(&problem))?;
     }
+    file.expect(&args.expect.expect)?;
     if let Some(timestamps) = args.timestamps {
         file.scenario.run.timestamps = timestamps;
     }
-    let options = file.options(Options { control: args.control.wanted(), ..output.options() });
-    execute(&file.scenario, options, output, |error| match error {
+    Ok(file)
+}
+
+fn options(args: &Args, file: &ScenarioFile, output: &Output) -> Options {
+    let abort_on_fail = args.expect.abort.abort_on_fail;
+    let control = args.control.wanted();
+    file.options(Options { control, abort_on_fail, ..output.options() })
+}
+
+/// What is wrong, with its place in the file.
+fn explained(error: RunError, file: &ScenarioFile) -> Failure {
+    match error {
         RunError::Scenario(error) => file.invalid(error.problem()),
         other => Failure::from(other).at(file.name.clone()),
-    })
+    }
 }

@@ -14,6 +14,7 @@ use crate::doctor::write_interface;
 use crate::failure::Failure;
 use crate::output::{Answer, Output};
 use crate::signals::Signals;
+use crate::watch::Watched;
 
 /// The self-test of an interface.
 #[derive(ClapArgs, Debug)]
@@ -51,7 +52,7 @@ impl SelfTestArgs {
 /// Tests and says.
 pub fn run(request: &SelfTestRequest, output: &mut Output) -> Result<u8, Failure> {
     let signals = Signals::watch()?;
-    let mut observer = output.observer();
+    let mut observer = output.observer(Watched::plain(&signals))?;
     let test = self_test(request, &mut *observer, signals.running())?;
     drop(observer);
     let exit = match (test.passed, test.has_sent()) {

@@ -6,13 +6,15 @@
 use std::net::SocketAddr;
 
 use clap::Args as ClapArgs;
-use wirebeat_run::iperf::Wire;
+use wirebeat_run::Options;
+use wirebeat_run::iperf::{Wire, WireServer};
 use wirebeat_traffic::scenario::session::{
     AddressPool, Expectation, PoolSpec, PortPool, StackChoice, Transport,
 };
 use wirebeat_traffic::scenario::{RunSpec, Scenario, SessionSpec};
 use wirebeat_units::{Nanos, fault};
 
+use crate::expect::AbortArgs;
 use crate::failure::Failure;
 use crate::load::program::{Program, ServerArgs, program};
 use crate::load::target::Listen;
@@ -21,6 +23,7 @@ use crate::load::{
 };
 use crate::output::{Output, ReportArgs};
 use crate::values;
+use crate::watch::WatchArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -78,6 +81,10 @@ pub struct Args {
     #[arg(long, value_name = "EXPECTATION", help_heading = "Report")]
     expect: Vec<Expectation>,
     #[command(flatten)]
+    abort: AbortArgs,
+    #[command(flatten)]
+    pub watch: WatchArgs,
+    #[command(flatten)]
     pub report: ReportArgs,
     /// Print the scenario that this command line means, and accept nothing
     #[arg(long, conflicts_with = "json", help_heading = "Report")]
@@ -88,9 +95,12 @@ pub struct Args {
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     refuse_frames(&args.report)?;
     if let Some(wire) = args.tool.wire() {
-        return iperf::serve(wire, one_address(&args.listen, wire)?, output);
+        let server = WireServer { wire, address: one_address(&args.listen, wire)? };
+        return iperf::serve(server, args.tool.serving(), output);
     }
-    run_or_print(&scenario(args)?, args.print_scenario, output.options(), output)
+    let abort_on_fail = args.abort.abort_on_fail;
+    let options = Options { abort_on_fail, ..output.options() };
+    run_or_print(&scenario(args)?, args.print_scenario, options, output)
 }
 
 /// The only address and port where a server of another tool's wire listens.
@@ -137,7 +147,7 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
             transport,
             servers,
             timeout: args.timeout.unwrap_or(usual.timeout),
-            tcp: args.tcp.spec(false),
+            tcp: args.tcp.spec(false)?,
             ttl: args.tcp.ttl,
             dscp: args.tcp.dscp,
             expect: args.expect.clone(),

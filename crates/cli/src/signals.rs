@@ -16,6 +16,7 @@ use nix::sys::signal::{SigSet, Signal};
 use wirebeat_run::Stop;
 
 use crate::failure::Failure;
+use crate::tui::Restore;
 
 /// What a shell adds to the number of the signal that ended a program.
 const SHELL_OFFSET: i32 = 128;
@@ -28,7 +29,14 @@ const ONE_WISH: Duration = Duration::from_millis(100);
 pub struct Signals {
     stop: Stop,
     running: Arc<AtomicBool>,
-    remains: Arc<Mutex<Vec<PathBuf>>>,
+    remains: Arc<Mutex<Remains>>,
+}
+
+/// What is put in order where a signal ends the program at once.
+#[derive(Debug, Default)]
+struct Remains {
+    files: Vec<PathBuf>,
+    terminal: Option<Restore>,
 }
 
 impl Signals {
@@ -45,7 +53,7 @@ impl Signals {
         signals.thread_block().map_err(|error| failed(error.into()))?;
         let (stop, running) = (Stop::new(), Arc::new(AtomicBool::new(false)));
         let (asked, runs) = (stop.clone(), Arc::clone(&running));
-        let remains = Arc::new(Mutex::new(Vec::new()));
+        let remains = Arc::new(Mutex::new(Remains::default()));
         let leaving = Arc::clone(&remains);
         thread::Builder::new()
             .name("signals".to_owned())
@@ -60,7 +68,7 @@ impl Signals {
                         }
                         SignalAnswer::Nothing => {}
                         SignalAnswer::End => {
-                            remove(&leaving);
+                            put_in_order(&leaving);
                             process::exit(SHELL_OFFSET + signal as i32)
                         }
                     }
@@ -73,7 +81,18 @@ impl Signals {
     /// Removes this file, too, where a signal ends the program at once. All else that a run makes goes with its process.
     pub fn remove_at_end(&self, path: &Path) {
         let mut remains = self.remains.lock().unwrap_or_else(PoisonError::into_inner);
-        remains.push(path.to_owned());
+        remains.files.push(path.to_owned());
+    }
+
+    /// Gives the terminal back, too.
+    pub fn restore_at_end(&self, terminal: Restore) {
+        let mut remains = self.remains.lock().unwrap_or_else(PoisonError::into_inner);
+        remains.terminal = Some(terminal);
+    }
+
+    /// What the first one asks, also before [`Signals::running`].
+    pub fn stop(&self) -> &Stop {
+        &self.stop
     }
 
     /// From now on the first one asks the run to stop.
@@ -83,11 +102,12 @@ impl Signals {
     }
 }
 
-fn remove(remains: &Mutex<Vec<PathBuf>>) {
+fn put_in_order(remains: &Mutex<Remains>) {
     let remains = remains.lock().unwrap_or_else(PoisonError::into_inner);
-    for path in remains.iter() {
+    for path in &remains.files {
         let _ = fs::remove_file(path);
     }
+    remains.terminal.iter().for_each(Restore::restore);
 }
 
 /// Whether the process that started the program had this signal ignored.

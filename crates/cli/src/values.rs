@@ -443,6 +443,15 @@ impl fmt::Display for HostPort {
     }
 }
 
+/// A share below 1, as a percentage.
+pub fn share(text: &str) -> Result<f64, Fault> {
+    let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    match number.filter(|number| (0.0..100.0).contains(number)) {
+        Some(number) => Ok(number / 100.0),
+        None => Err(fault!("'{text}' is not a share below 100 %"; "write for example 0.5%")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

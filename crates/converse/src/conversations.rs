@@ -75,6 +75,13 @@ pub(crate) struct Group {
     clients: Option<u64>,
 }
 
+impl Group {
+    /// Whether it is for clients of this run to close its sessions.
+    fn is_left_by_clients(&self) -> bool {
+        self.plan.both_ends && self.plan.transport == Transport::Tcp
+    }
+}
+
 /// A session that is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
@@ -109,6 +116,8 @@ pub struct Conversations {
     over: bool,
     /// Which clock its times are of, as messages one way name it.
     pub(crate) clock: u32,
+    /// Memory for what is sent back: of a session that has nothing to send back, it is here for others.
+    pub(crate) spare: Vec<Vec<u8>>,
     /// Whether all were closed: a datagram that comes now opens none.
     pub(crate) closed: bool,
 }
@@ -136,6 +145,7 @@ impl Conversations {
             paced: Vec::new(),
             over: false,
             clock: 0,
+            spare: Vec::new(),
             closed: false,
         };
         for (number, plan) in (0_u16..).zip(&sessions.groups) {
@@ -480,11 +490,25 @@ impl Conversations {
         self.sides.iter().any(|side| side.meter.counts.open() > 0)
     }
 
+    /// Whether a session of ours is open whose client is of this run and closes it. Datagrams close nothing.
+    pub fn awaits_clients(&self) -> bool {
+        let open = |(&group, side): (&u16, &Side)| {
+            let group = self.groups.get(usize::from(group));
+            side.end == End::Server
+                && side.meter.counts.open() > 0
+                && group.is_some_and(|of| of.is_left_by_clients())
+        };
+        self.group_of.iter().zip(&self.sides).any(open)
+    }
+
     /// No session starts any more. What is queued is counted as expired, and what has no end by itself ends.
     pub fn stop_starts(&mut self, now: Nanos) {
-        if std::mem::replace(&mut self.over, true) {
-            return;
-        }
+        self.stop_where(now, |_| true);
+    }
+
+    /// The same, but groups of which `stops` is not true go on until their stop.
+    fn stop_where(&mut self, now: Nanos, stops: fn(&Group) -> bool) {
+        self.over = true;
         for group in &mut self.groups {
             let queued = group.queued.len() as u64;
             group.queued.clear();
@@ -492,7 +516,9 @@ impl Conversations {
             if let Some(side) = side {
                 side.meter.counts.expired += queued;
             }
-            group.stop = group.stop.min(now);
+            if stops(group) {
+                group.stop = group.stop.min(now);
+            }
         }
         self.end_endless(now);
     }
@@ -527,14 +553,31 @@ impl Conversations {
 
     /// The run is over: all sessions that are open are closed in order, and counted as unfinished.
     pub fn close_all(&mut self, now: Nanos) {
+        self.gates.end();
         self.stop_starts(now);
         self.closed = true;
+        self.close_where(|_, _| true);
+    }
+
+    /// The run is over: as [`Conversations::close_all`], but servers whose clients are of this run leave it to those to close first
+    /// ([`Conversations::awaits_clients`]).
+    pub fn close_clients(&mut self, now: Nanos) {
+        self.gates.end();
+        // what these send without an end ends as their clients close
+        self.stop_where(now, |group| group.client.is_some() || !group.is_left_by_clients());
+        self.close_where(|group, side| side.end == End::Client || !group.is_left_by_clients());
+    }
+
+    /// Closes the sessions of these sides in order.
+    fn close_where(&mut self, closes: fn(&Group, &Side) -> bool) {
         for key in 0..self.sessions.len() {
             let Some(session) = self.sessions.get_mut(key) else { continue };
-            if session.side == NO_SIDE {
+            let group = self.group_of.get(usize::from(session.side));
+            let group = group.and_then(|group| self.groups.get(usize::from(*group)));
+            let side = self.sides.get(usize::from(session.side));
+            if !side.zip(group).is_some_and(|(side, group)| closes(group, side)) {
                 continue;
             }
-            let side = self.sides.get(usize::from(session.side));
             // a server that answers each datagram by itself has nothing left to do
             if !side.is_some_and(Side::answers_messages) {
                 session.fate.get_or_insert(Fate::Unfinished);

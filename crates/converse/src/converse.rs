@@ -328,6 +328,13 @@ impl<S: Stack> Converse<S> {
         self.apply(now);
     }
 
+    /// The same, but servers whose clients are of this run leave it to those to close first.
+    pub fn close_clients(&mut self, now: Nanos) {
+        self.start_none(now);
+        self.programs.close_clients(now);
+        self.apply(now);
+    }
+
     /// Gives all sessions up that are still open.
     pub fn abort_all(&mut self, now: Nanos) {
         self.programs.abort_all();

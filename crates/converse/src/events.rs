@@ -13,6 +13,10 @@ use crate::stack::{Action, Connection, ConnectionStats, ProfileId, Programs, Rea
 const ROOM: usize = 1 << 20;
 /// How many bytes a server of HTTP reads while it owes no response, and how many are kept to be sent back.
 pub(crate) const KEPT: usize = 64 << 10;
+/// How much memory for that a connection has while there is nothing to send back.
+const KEPT_IDLE: usize = 4 << 10;
+/// How many that have more leave it for others.
+const SPARE_MAX: usize = 16;
 
 impl Programs for Conversations {
     fn accepted(
@@ -99,8 +103,15 @@ impl Programs for Conversations {
         if let Protocol::Echo(kept) = &mut session.protocol {
             let full = kept.len() >= KEPT;
             kept.drain(..(more as usize).min(kept.len()));
+            // a datagram may name any source: for none of them memory is kept
+            let most = if side.script.datagrams { 0 } else { KEPT_IDLE };
+            let is_idle = kept.is_empty() && kept.capacity() > most;
+            let spare = if is_idle { std::mem::take(kept) } else { Vec::new() };
             if full && let Some(connection) = session.connection {
                 self.actions.push_back(Action::Receive(connection));
+            }
+            if is_idle && self.spare.len() < SPARE_MAX {
+                self.spare.push(spare);
             }
         }
         let room = match self.session(key).map(|session| &mut session.protocol) {
@@ -135,7 +146,9 @@ impl Programs for Conversations {
 
     fn received(&mut self, now: Nanos, key: SessionKey, mut bytes: &[u8]) {
         let Some((session, side)) = self.both(key) else { return };
-        session.active = now;
+        if !session.lingers {
+            session.active = now;
+        }
         side.meter.counts.delivered_bytes += bytes.len() as u64;
         if session.fate.is_some() {
             return;
@@ -206,8 +219,13 @@ impl Programs for Conversations {
     }
 
     fn ended(&mut self, now: Nanos, key: SessionKey, reason: Reason, stats: ConnectionStats) {
+        let is_left = self.gates.are_over() && self.group(key).is_some_and(|of| of.plan.both_ends);
         let Some((session, side)) = self.both(key) else { return };
         let said_all = session.wait == Wait::End;
+        if session.fate == Some(Fate::ClosedEarly) && side.end == End::Server && is_left {
+            // it was the end of the run, and not the client
+            session.fate = Some(Fate::Unfinished);
+        }
         let counts = &mut side.meter.counts;
         let closed_early = match session.fate {
             Some(fate) => fate == Fate::ClosedEarly,
@@ -350,10 +368,12 @@ impl Conversations {
         let Some(session) = self.session(key) else { return };
         match session.wait {
             Wait::Time | Wait::Slot => return self.go_on(now, key),
-            Wait::Stop | Wait::Nothing => return,
+            Wait::Nothing => return,
+            // what is left to do needs nothing of the peer
+            Wait::Stop if session.peer_closed => return,
             _ => {}
         }
-        let patience = session.active.saturating_add(timeout);
+        let patience = session.patience(timeout);
         if patience > now {
             return self.set_alarm(key, patience);
         }
@@ -373,7 +393,7 @@ impl Conversations {
             self.actions.extend(connection.map(Action::Abort));
             return self.set_alarm(key, now.saturating_add(timeout));
         }
-        session.fate = Some(Fate::TimedOut);
+        session.fate = Some(if session.lingers { Fate::Malformed } else { Fate::TimedOut });
         session.wait = Wait::End;
         self.actions.extend(connection.map(Action::Abort));
     }

@@ -1,10 +1,10 @@
 //! Groups that begin when another has so many sessions established, on whatever core and at whatever port those are.
 //!
-//! The one thing that loops of a run share: a counter for each group that waits. It is touched by sessions of the groups that are
-//! waited for alone, and read once in a turn by the loops that wait.
+//! What loops of a run share: a counter for each group that waits, touched by sessions of the groups that are waited for alone and
+//! read once in a turn by the loops that wait; and whether the run is over, so that no loop takes the end of a session for the peer's doing.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
 use wirebeat_units::Nanos;
@@ -26,7 +26,11 @@ struct Gate {
 
 /// What all groups of a run wait for.
 #[derive(Debug, Default)]
-pub struct Gates(Vec<Gate>);
+pub struct Gates {
+    all: Vec<Gate>,
+    /// Whether clients of the run are closed, wherever their sessions stand.
+    over: AtomicBool,
+}
 
 /// Whether it is at this end that a group's sessions are counted: that of our clients, or of our servers where the clients are
 /// somebody else's.
@@ -56,21 +60,31 @@ impl Gates {
                 loops: AtomicU32::new(shares.clone().filter(watches).count() as u32),
             })
         };
-        Arc::new(Gates(waiting.filter_map(gate).collect()))
+        Arc::new(Gates { all: waiting.filter_map(gate).collect(), over: AtomicBool::new(false) })
     }
 
     fn of(&self, group: u16) -> Option<&Gate> {
-        self.0.iter().find(|gate| gate.group == group)
+        self.all.iter().find(|gate| gate.group == group)
+    }
+
+    /// The run closes its clients from now on: said before the first of them is closed.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Release);
+    }
+
+    /// Whether clients of the run were closed, wherever their sessions stood.
+    pub(crate) fn are_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
     }
 
     /// Whether any group waits for `group`.
     pub(crate) fn watch(&self, group: u16) -> bool {
-        self.0.iter().any(|gate| gate.watched == group)
+        self.all.iter().any(|gate| gate.watched == group)
     }
 
     /// A session of `group` is established.
     pub(crate) fn established(&self, group: u16, now: Nanos) {
-        for gate in self.0.iter().filter(|gate| gate.watched == group) {
+        for gate in self.all.iter().filter(|gate| gate.watched == group) {
             if gate.established.fetch_add(1, Ordering::AcqRel) + 1 == gate.needed {
                 gate.opened.store(now.get(), Ordering::Release);
             }
@@ -85,7 +99,7 @@ impl Gates {
 
     /// A loop establishes no more sessions of `group`.
     pub(crate) fn leave(&self, group: u16) {
-        for gate in self.0.iter().filter(|gate| gate.watched == group) {
+        for gate in self.all.iter().filter(|gate| gate.watched == group) {
             let less = |loops: u32| loops.checked_sub(1);
             let _ = gate.loops.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
         }

@@ -220,7 +220,7 @@ impl Conversations {
                     side.meter.counts.requests += 1;
                     side.meter.counts.unexpected += 1;
                     http.pending.push_back(op.bad);
-                    http.closes = true;
+                    (http.closes, http.bad) = (true, true);
                     break;
                 }
             };
@@ -230,9 +230,10 @@ impl Conversations {
                     side.meter.counts.requests += 1;
                     side.meter.counts.unexpected += 1;
                     http.pending.push_back(op.bad);
-                    http.closes = true;
+                    (http.closes, http.bad) = (true, true);
                 }
                 RequestEvent::Head(head) => {
+                    http.head_since = None;
                     http.head = head.method == Method::Head;
                     http.old = head.minor_version == 0;
                     if head.expects_continue {
@@ -253,6 +254,11 @@ impl Conversations {
                     });
                 }
             }
+        }
+        if let Some(Protocol::HttpServer(http)) = self.session(key).map(|of| &mut of.protocol) {
+            // a head that comes in pieces is held until it is whole
+            let since = http.head_since.unwrap_or(now);
+            http.head_since = (http.reader.held() > 0).then_some(since);
         }
         self.send_responses(now, key);
     }
@@ -276,12 +282,21 @@ impl Conversations {
         let (connection, peer_closed) = (session.connection, session.peer_closed);
         let Protocol::HttpServer(http) = &mut session.protocol else { return };
         let (owes, closes) = (!http.pending.is_empty(), http.closes);
+        if sent && !owes {
+            // from now on it is waited for
+            http.head_since = http.head_since.map(|_| now);
+        }
+        let ends = !owes && (closes || peer_closed);
+        session.lingers = ends && http.bad && !peer_closed;
         self.actions.extend(connection.filter(|_| sent).map(Action::Send));
         if owes {
             return;
         }
-        if closes || peer_closed {
-            return self.leave_http(now, key);
+        if ends {
+            self.leave_http(now, key);
+            let Some(session) = self.session(key).filter(|session| session.lingers) else { return };
+            let until = session.patience(Nanos::MAX);
+            return self.set_alarm(key, until);
         }
         // it may read again
         self.actions.extend(connection.filter(|_| sent).map(Action::Receive));

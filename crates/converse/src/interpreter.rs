@@ -193,10 +193,7 @@ impl Conversations {
         let timeout = self.timeout(key);
         if let Some(session) = self.session(key) {
             session.active = now;
-            // what waits for the group's stop waits for nobody's answer
-            if session.wait != Wait::Stop {
-                self.set_alarm(key, now.saturating_add(timeout));
-            }
+            self.set_alarm(key, now.saturating_add(timeout));
         }
     }
 
@@ -326,12 +323,17 @@ impl Conversations {
 
     /// Data that is sent back.
     pub(crate) fn received_echo(&mut self, key: SessionKey, bytes: &[u8]) {
+        let mut spare = self.spare.pop();
         let Some((session, side)) = self.both(key) else { return };
         let Protocol::Echo(kept) = &mut session.protocol else { return };
+        if kept.capacity() == 0 {
+            *kept = spare.take().unwrap_or_default();
+        }
         kept.extend_from_slice(bytes);
         session.out.add_echo(bytes.len() as u64);
         side.meter.counts.offered_bytes += bytes.len() as u64;
         let connection = session.connection;
+        self.spare.extend(spare);
         self.actions.extend(connection.map(Action::Send));
     }
 

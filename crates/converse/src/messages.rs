@@ -71,6 +71,7 @@ impl Conversations {
 
     /// Sends a message back as it is.
     fn echo_message(&mut self, now: Nanos, key: SessionKey, bytes: &[u8]) {
+        let mut spare = self.spare.pop();
         let Some((session, side)) = self.both(key) else { return };
         session.active = now;
         let counts = &mut side.meter.counts;
@@ -79,13 +80,18 @@ impl Conversations {
         if kept.len().saturating_add(bytes.len()) > KEPT || !session.out.has_room() {
             // what was sent back before is still here: the network of this machine is full
             counts.unexpected += 1;
+            self.spare.extend(spare);
             return;
+        }
+        if kept.capacity() == 0 {
+            *kept = spare.take().unwrap_or_default();
         }
         kept.extend_from_slice(bytes);
         session.out.add_kept_message(bytes.len() as u64);
         counts.responses += 1;
         counts.offered_bytes += bytes.len() as u64;
         let connection = session.connection;
+        self.spare.extend(spare);
         self.actions.extend(connection.map(Action::Send));
     }
 

@@ -171,7 +171,15 @@ pub(crate) struct HttpServerState {
     pub(crate) old: bool,
     /// Whether the connection ends after what is pending.
     pub(crate) closes: bool,
+    /// Whether it ends because nothing more of what comes can be read.
+    pub(crate) bad: bool,
+    /// Since when the head of a request comes in that is not whole.
+    pub(crate) head_since: Option<Nanos>,
 }
+
+/// How long a server reads, and leaves aside, what follows a request that it cannot read: a peer that is reset at once may lose the
+/// response (RFC 9112 §9.6).
+const LINGER: Nanos = Nanos::from_secs(2);
 
 /// A session.
 #[derive(Debug)]
@@ -214,6 +222,8 @@ pub(crate) struct Session {
     /// Over UDP: whether the peer said something.
     pub(crate) heard: bool,
     pub(crate) peer_closed: bool,
+    /// Whether all that still comes is left aside, and for a short time alone.
+    pub(crate) lingers: bool,
     /// Whether FIN was asked for.
     pub(crate) finished: bool,
     /// Whether it has a slot in which it may send.
@@ -252,10 +262,27 @@ impl Session {
             established: false,
             heard: false,
             peer_closed: false,
+            lingers: false,
             finished: false,
             has_slot: false,
             fate: None,
             user: None,
+        }
+    }
+
+    /// Until when its peer has to do something, or be done with something, where it has `timeout` for each.
+    pub(crate) fn patience(&self, timeout: Nanos) -> Nanos {
+        if self.lingers {
+            return self.active.saturating_add(timeout.min(LINGER));
+        }
+        let patience = self.active.saturating_add(timeout);
+        match &self.protocol {
+            // while an answer is under way nobody waits for the next request
+            Protocol::HttpServer(http) if http.pending.is_empty() && self.out.is_taken() => {
+                let whole = http.head_since.map(|since| since.saturating_add(timeout));
+                whole.map_or(patience, |whole| whole.min(patience))
+            }
+            _ => patience,
         }
     }
 

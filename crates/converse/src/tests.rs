@@ -3,4 +3,5 @@
 mod datagrams;
 mod memory;
 mod programs;
+mod servers;
 mod starts;

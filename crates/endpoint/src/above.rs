@@ -187,7 +187,8 @@ impl Above<'_> {
             rtt: self.between.totals.rtt,
             acked: self.between.totals.acked,
             in_flight: self.between.totals.in_flight,
-            ..ConnectionStats::default()
+            data_segments: self.between.totals.data_segments,
+            retransmitted: self.between.totals.retransmitted,
         };
         self.programs.ended(self.now, key, reason_of(reason), stats);
     }

@@ -84,7 +84,7 @@ pub struct EndpointCounters {
     pub frames_received: u64,
     /// Frames that the port lost before they got here.
     pub receive_drops: u64,
-    /// Frames of ARP, neighbour discovery and echo that were sent.
+    /// Frames of ARP, neighbour discovery and echo that were sent, those that look for duplicate addresses too.
     pub neighbour_frames: u64,
     /// The first next hop that did not answer.
     pub silent_next_hop: Option<IpAddr>,
@@ -170,6 +170,11 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
             receive_drops: self.rx.receive_drops(),
             neighbour_frames: self.below.frames,
         }
+    }
+
+    /// So many frames of ARP and neighbour discovery were sent before, to look for duplicate addresses.
+    pub fn note_neighbour_frames(&mut self, frames: u64) {
+        self.below.frames += frames;
     }
 
     /// The hosts and their neighbours.
@@ -451,8 +456,13 @@ impl<P: TxPort, R: RxPort, C: Clock> Stack for OwnStack<P, R, C> {
 
     fn look(&mut self, Connection(id): Connection) -> Option<ConnectionSample> {
         let info = self.tcp.info(SessionId(id))?;
-        // segments that are sent again are counted for all sessions together
-        Some(ConnectionSample { rtt: info.rtt, cwnd: Some(info.cwnd.into()), ..Default::default() })
+        Some(ConnectionSample {
+            // of all sessions of its group together
+            retransmitted: self.tcp.take_retransmitted(SessionId(id)),
+            rtt: info.rtt,
+            cwnd: Some(info.cwnd.into()),
+            ..Default::default()
+        })
     }
 
     fn broken(&mut self) -> Option<Fault> {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use wirebeat_converse::{Converse, End, Waiting};
+use wirebeat_converse::{Converse, End, Gates, Waiting};
 use wirebeat_engine::clock::Clock;
 use wirebeat_engine::loopback::VirtualClock;
 use wirebeat_meter::session::SessionSummary;
@@ -145,7 +145,7 @@ fn programs_survive_losses() {
         for loss in [0.0, 0.01, 0.05] {
             let seed = 100 * number as u64 + (loss * 1000.0) as u64;
             let way = Way { loss, delay: Nanos::from_millis(2), seed, ..Way::default() };
-            let (client, server, _) =
+            let (client, server, ends) =
                 run(&scenario(program, "rate: 10/s\n    timeout: 300s"), way, manual());
             let (c, s) = (&client.counts, &server.counts);
             let what = format!("{program} at {loss}: {c:?} {s:?}");
@@ -154,6 +154,18 @@ fn programs_survive_losses() {
                 (20, 20, 20, 0),
                 "{what}"
             );
+            for (counts, end) in [(c, &ends[0]), (s, &ends[1])] {
+                let of = &end.stack.tcp().segments;
+                let again = of.retransmitted_timeout
+                    + of.retransmitted_fast
+                    + of.retransmitted_too_big
+                    + of.retransmitted_tail;
+                // sessions have no count of SYNs that were sent again before they were accepted
+                let syn = if counts.due > 0 { of.retransmitted_syn } else { 0 };
+                assert_eq!(counts.retransmitted_segments, again + syn, "{what}");
+                let data = of.new_data..=of.new_data + again;
+                assert!(data.contains(&counts.data_segments), "{what}");
+            }
             assert_eq!(
                 (c.sent_bytes, s.sent_bytes),
                 (s.delivered_bytes, c.delivered_bytes),
@@ -173,6 +185,63 @@ fn data_without_an_end_fills_the_line_and_ends_with_the_run() {
     assert!((19_000_000..=25_000_000).contains(&bytes), "{bytes}");
     assert_eq!(client.counts.sent_bytes, bytes);
     assert_eq!((client.counts.in_order, server.counts.in_order), (1, 1), "{:?}", client.counts);
+}
+
+#[test]
+fn servers_that_end_before_their_clients_leave_it_to_those_to_close() {
+    let programs = [
+        "{ echo: { size: 100B, messages: 100000, gap: 10ms } }",
+        "{ http: { target: /x, size: 10kB, requests: 100000, think: 10ms } }",
+        "{ request-response: { request: 300B, response: 300kB, requests: 100000 } }",
+        "{ bulk: { bytes: 10GB } }",
+        "{ bulk: { bytes: 10GB, direction: both } }",
+        "{ messages: { size: 100B, gap: 1ms, direction: both } }",
+    ];
+    for program in programs {
+        for server_first in [true, false] {
+            let text = scenario(program, "users: 20");
+            let sessions = Scenario::from_yaml(&text, "test").unwrap();
+            let sessions = compile_sessions(&sessions, &Files::default()).unwrap();
+            let clock = VirtualClock::new(SECOND);
+            let rate = Some("50Mbps".parse().unwrap());
+            let way = Way { rate, delay: Nanos::from_millis(1), ..Way::default() };
+            let (cable, a, b) = Cable::new(&clock, way, way);
+            let on = (&clock, manual());
+            let mut ends = [
+                end(&sessions, "a", a, on, neighbours(1, "10.0.0.1")),
+                end(&sessions, "b", b, on, neighbours(2, "10.0.0.2")),
+            ];
+            let gates = Gates::new(std::iter::once(&sessions));
+            ends.iter_mut().for_each(|end| end.share(gates.clone()));
+            let run_until = |ends: &mut [OnCable], until: Nanos| {
+                let mut now = clock.now();
+                while now < until {
+                    now = step(ends, &cable, &clock, until);
+                }
+                now
+            };
+            let mut now = run_until(&mut ends, Nanos::from_millis(1500));
+            assert!(ends[1].programs.awaits_clients(), "{program}");
+            let order = if server_first { [1, 0] } else { [0, 1] };
+            for end in order {
+                ends[end].close_clients(now);
+                now = run_until(&mut ends, now.saturating_add(Nanos::from_millis(5)));
+            }
+            let until = now.saturating_add(Nanos::from_millis(500));
+            while now < until && ends[1].programs.awaits_clients() {
+                now = step(&mut ends, &cable, &clock, until);
+            }
+            ends.iter_mut().for_each(|end| end.close_all(now));
+            now = run_until(&mut ends, now.saturating_add(SECOND));
+            ends.iter_mut().for_each(|end| end.abort_all(now));
+            run_until(&mut ends, now.saturating_add(SECOND));
+            let [client, server] =
+                [0, 1].map(|of: usize| ends[of].programs.summaries()[0].2.counts);
+            let what = format!("{program}, server first: {server_first}: {client:?} {server:?}");
+            assert_eq!((client.opened, client.unfinished), (20, 20), "{what}");
+            assert_eq!(server.in_order + server.unfinished, 20, "{what}");
+        }
+    }
 }
 
 #[test]

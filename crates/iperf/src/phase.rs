@@ -23,6 +23,8 @@ use crate::{Error, Event, Stop, TestResult, TestSpec};
 const LOOK_AROUND: Nanos = Nanos::from_millis(100);
 /// How long a peer may take to end the streams that it sends, longer than it was asked to.
 const GRACE: Nanos = Nanos::from_secs(10);
+/// How long is sent to a peer beyond the streams that it sends itself, where both send for one time: a host that has left needs nothing.
+const LEFT: Nanos = Nanos::from_secs(2);
 /// How long a peer may take to close a stream that has ended.
 const CLOSE: Nanos = Nanos::from_secs(2);
 
@@ -40,6 +42,8 @@ pub(crate) struct Phase<'a> {
     pub each: u64,
     /// How long is sent at most.
     pub time: Option<Nanos>,
+    /// Whether the peer sends as long as this end does: what it sends shows whether it is there.
+    pub together: bool,
     /// How long all of it may take, where the peer does not end it.
     pub longest: Nanos,
     pub idle: Nanos,
@@ -72,6 +76,7 @@ impl Phase<'_> {
         let mut senders = start(of(true), send)?;
         let begun = now();
         let mut sending_ended = None;
+        let mut peer_ended = None;
         let mut idle = Idle::new(self.idle, self.spec, block);
         let mut until_the_end = || loop {
             let time = now();
@@ -88,6 +93,17 @@ impl Phase<'_> {
                 }
             };
             let received = receivers.as_ref().is_none_or(Group::exhausted);
+            let left = match (received && self.together).then(|| *peer_ended.get_or_insert(time)) {
+                Some(ended) => !sent && time >= ended.saturating_add(LEFT),
+                None => false,
+            };
+            if left {
+                let waited = time.saturating_sub(begun);
+                return Err(Error::Silent {
+                    waiting_for: "the peer, whose streams have ended",
+                    waited,
+                });
+            }
             if sent && received {
                 break Ok(End::Completed);
             }

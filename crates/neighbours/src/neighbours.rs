@@ -96,6 +96,8 @@ pub struct Neighbours {
     hosts: Hosts,
     routes: Routes,
     fixed: Option<MacAddr>,
+    /// Broadcast addresses of networks on the link.
+    broadcasts: Vec<Ipv4Addr>,
     role: Role,
     /// Where questions come from.
     solicit_from: AddressPair,
@@ -115,7 +117,7 @@ impl Neighbours {
     pub fn new(settings: Settings) -> Result<Neighbours, SettingsError> {
         settings.check()?;
         let routes = Routes::new(&settings);
-        let Settings { link, hosts, next_hop, mut solicit_from, .. } = settings;
+        let Settings { link, hosts, next_hop, broadcasts, mut solicit_from, .. } = settings;
         let first = |version| hosts.addresses(version).next();
         if let (None, Some(IpAddr::V4(address))) = (solicit_from.v4, first(Version::V4)) {
             solicit_from.v4 = Some(address);
@@ -130,6 +132,7 @@ impl Neighbours {
             hosts,
             routes,
             fixed: next_hop,
+            broadcasts,
             role: settings.role,
             solicit_from,
             table: Table::new(next_hops, settings.key, settings.confirm_after),
@@ -238,6 +241,9 @@ impl Neighbours {
         if !is_ours {
             return Err(Ignored::Destination);
         }
+        if !self.is_one_host(source) {
+            return Err(Ignored::Source);
+        }
         if packet.protocol == Protocol::TCP {
             let flags = packet.content.get(TCP_FLAGS_AT).copied().unwrap_or(0);
             if flags & SYN != 0 && !packet.is_fragment() {
@@ -247,6 +253,12 @@ impl Neighbours {
             return self.echo(now, head, &packet, carried);
         }
         Ok(Found::Packet(head.at..head.at + packet.headers_len + packet.content.len()))
+    }
+
+    /// Whether it can be the address of one host: what comes from a group or from nobody is not answered.
+    fn is_one_host(&self, address: IpAddr) -> bool {
+        let is_broadcast = |address| self.broadcasts.contains(&address);
+        is_unicast(address) && !matches!(address, IpAddr::V4(address) if is_broadcast(address))
     }
 
     /// Learns the next hop of a client, where nothing is known of it.

@@ -60,6 +60,9 @@ pub struct Settings {
     /// Prefixes on the link, with their lengths in bits; at most [`PREFIXES_MAX`]. 169.254.0.0/16 and fe80::/10 always are (RFC
     /// 3927 §2.6.2, RFC 4291 §2.5.6).
     pub on_link: Vec<(IpAddr, u8)>,
+    /// Broadcast addresses of networks on the link, at most [`PREFIXES_MAX`]: a packet that says that it comes from one is ignored, as
+    /// from a group (RFC 1122 §3.2.1.3). 255.255.255.255 always is one.
+    pub broadcasts: Vec<Ipv4Addr>,
     /// Where all packets go, for any destination: then no address is ever asked for.
     pub next_hop: Option<MacAddr>,
     /// Which of our addresses questions come from; the first one of its version where it is not said.
@@ -88,6 +91,7 @@ impl Settings {
             hosts,
             gateway: AddressPair::default(),
             on_link: Vec::new(),
+            broadcasts: Vec::new(),
             next_hop: None,
             solicit_from: AddressPair::default(),
             next_hops: 16_384,
@@ -115,6 +119,9 @@ impl Settings {
         }
         if self.on_link.len() > PREFIXES_MAX {
             return Err(SettingsError::Prefixes(self.on_link.len()));
+        }
+        if self.broadcasts.len() > PREFIXES_MAX {
+            return Err(SettingsError::Prefixes(self.broadcasts.len()));
         }
         for &(address, len) in &self.on_link {
             if usize::from(len) > Version::of(address).address_len() * 8 {

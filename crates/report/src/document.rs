@@ -5,6 +5,9 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Report, SCHEMA_VERSION};
+use crate::several_runs::SeveralRuns;
+use crate::sweep::Sweep;
+use crate::test_report::TestReport;
 
 /// What a file or a pipe receives from Wirebeat.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -13,6 +16,12 @@ use crate::model::{Report, SCHEMA_VERSION};
 pub enum Document {
     /// A run took place.
     Report(Box<Report>),
+    /// Several runs side by side.
+    SeveralRuns(SeveralRuns),
+    /// Runs over variables.
+    Sweep(Sweep),
+    /// A standard test, of many runs.
+    Test(Box<TestReport>),
     /// No run took place.
     Error(ErrorReport),
 }

@@ -3,8 +3,10 @@
 
 use crate::document::ErrorReport;
 use crate::model::Report;
+use crate::pictures::Picture;
+use crate::several_runs::SeveralRuns;
 use crate::text::style::clean_page;
-use crate::{json, text};
+use crate::{csv, figures, html, json, junit, markdown, text};
 
 /// Whether text may carry colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +36,8 @@ pub struct Rendering {
 pub enum Reader {
     /// A person, at the terminal. Reads as much as they like.
     Person,
-    /// A program, of a file that is asked for by the format's name or of standard output. A part of it is nothing to it.
+    /// A program (a browser, a spreadsheet), of a file that is asked for by the format's name or of standard output. A part of
+    /// it is nothing to it.
     Program,
 }
 
@@ -44,6 +47,35 @@ pub trait Presentable {
     fn text(&self, rendering: Rendering) -> String;
     /// For programs, with a newline at the end.
     fn json(&self, rendering: Rendering) -> String;
+    /// A page for browsers.
+    fn html(&self, rendering: Rendering) -> String {
+        html::plain(&self.text(Rendering { colour: Colour::Never, ..rendering }))
+    }
+    /// Tables for spreadsheets; `None` where there is none.
+    fn csv(&self) -> Option<String> {
+        None
+    }
+    /// For build servers; `None` where there is nothing to pass or fail.
+    fn junit(&self) -> Option<String> {
+        None
+    }
+    /// The pictures of the page.
+    fn pictures(&self) -> Vec<Picture> {
+        Vec::new()
+    }
+    /// For documents in Markdown.
+    fn markdown(&self, rendering: Rendering) -> String {
+        markdown::plain(&self.text(Rendering { colour: Colour::Never, ..rendering }))
+    }
+}
+
+/// Which results a format is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Results {
+    /// All of them.
+    Any,
+    /// Reports of runs.
+    Reports,
 }
 
 /// A format of results.
@@ -51,8 +83,12 @@ pub trait Presentable {
 pub struct Format {
     /// What it is called, also by the flag that asks for it.
     pub name: &'static str,
+    /// What people call it.
+    pub title: &'static str,
     /// Who reads it.
     pub reader: Reader,
+    /// Which results can be written in it.
+    pub results: Results,
     write: fn(&dyn Presentable, Rendering) -> Vec<u8>,
     /// What every result in it has in its first [`Format::HEAD`] bytes.
     mark: &'static str,
@@ -63,7 +99,9 @@ impl Format {
     pub const ALL: &'static [Format] = &[
         Format {
             name: "text",
+            title: "text",
             reader: Reader::Person,
+            results: Results::Any,
             write: |result, rendering| {
                 clean_page(&result.text(rendering), rendering.colour).into_bytes()
             },
@@ -71,9 +109,43 @@ impl Format {
         },
         Format {
             name: "json",
+            title: "JSON",
             reader: Reader::Program,
+            results: Results::Any,
             write: |result, rendering| result.json(rendering).into_bytes(),
             mark: "\"schema_version\"",
+        },
+        Format {
+            name: "html",
+            title: "one HTML page with pictures",
+            reader: Reader::Program,
+            results: Results::Reports,
+            write: |result, rendering| result.html(rendering).into_bytes(),
+            mark: html::MARK,
+        },
+        Format {
+            name: "csv",
+            title: "CSV",
+            reader: Reader::Program,
+            results: Results::Reports,
+            write: |result, _| result.csv().unwrap_or_default().into_bytes(),
+            mark: csv::MARK,
+        },
+        Format {
+            name: "markdown",
+            title: "Markdown",
+            reader: Reader::Program,
+            results: Results::Reports,
+            write: |result, rendering| result.markdown(rendering).into_bytes(),
+            mark: markdown::MARK,
+        },
+        Format {
+            name: "junit",
+            title: "JUnit XML",
+            reader: Reader::Program,
+            results: Results::Reports,
+            write: |result, _| result.junit().unwrap_or_default().into_bytes(),
+            mark: junit::MARK,
         },
     ];
 
@@ -114,6 +186,46 @@ impl Presentable for Report {
     fn json(&self, rendering: Rendering) -> String {
         json::report(self, rendering)
     }
+    fn html(&self, rendering: Rendering) -> String {
+        html::report(self, rendering)
+    }
+    fn csv(&self) -> Option<String> {
+        Some(csv::reports([("", self)]))
+    }
+    fn pictures(&self) -> Vec<Picture> {
+        figures::pictures(figures::of(self))
+    }
+    fn markdown(&self, _: Rendering) -> String {
+        markdown::report(self)
+    }
+    fn junit(&self) -> Option<String> {
+        Some(junit::reports([("", self)]))
+    }
+}
+
+impl Presentable for SeveralRuns {
+    fn text(&self, rendering: Rendering) -> String {
+        text::side_by_side::several_runs(self, rendering)
+    }
+    fn json(&self, rendering: Rendering) -> String {
+        json::several_runs(self, rendering)
+    }
+    fn html(&self, _: Rendering) -> String {
+        html::several_runs(self)
+    }
+    fn csv(&self) -> Option<String> {
+        Some(csv::reports(self.named()))
+    }
+    fn pictures(&self) -> Vec<Picture> {
+        let runs: Vec<(&str, &Report)> = self.named().collect();
+        figures::pictures(figures::side_by_side::of(&runs))
+    }
+    fn markdown(&self, _: Rendering) -> String {
+        markdown::several_runs(self)
+    }
+    fn junit(&self) -> Option<String> {
+        Some(junit::reports(self.named()))
+    }
 }
 
 impl Presentable for ErrorReport {
@@ -122,6 +234,15 @@ impl Presentable for ErrorReport {
     }
     fn json(&self, rendering: Rendering) -> String {
         json::error(self, rendering)
+    }
+    fn csv(&self) -> Option<String> {
+        Some(csv::error(self))
+    }
+    fn markdown(&self, _: Rendering) -> String {
+        markdown::error(self)
+    }
+    fn junit(&self) -> Option<String> {
+        Some(junit::error(self))
     }
 }
 
@@ -133,7 +254,7 @@ mod tests {
     fn a_format_of_files_is_asked_for_by_a_name_of_its_own() {
         let mut names: Vec<_> = Format::ALL.iter().map(|format| format.name).collect();
         names.dedup();
-        assert_eq!(names, ["text", "json"]);
+        assert_eq!(names, ["text", "json", "html", "csv", "markdown", "junit"]);
         assert!(Format::of_files().all(|format| format.reader == Reader::Program));
         assert_eq!(Format::for_people().reader, Reader::Person);
     }

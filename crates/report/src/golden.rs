@@ -2,6 +2,8 @@
 //!
 //! `UPDATE_GOLDEN=1 cargo test -p wirebeat-report` writes the files anew.
 
+mod forms;
+
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -12,7 +14,6 @@ use wirebeat_meter::summary::{Distribution, FlowSummary, MeterSummary};
 use wirebeat_units::{FrameRate, Nanos};
 
 use crate::assemble::{Clocks, CpuTime, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble};
-use crate::document::{Document, ErrorBody, ErrorReport, schema};
 use crate::format::{Presentable, Rendering};
 use crate::model::{
     Card, CardChange, CardCoalescing, CardCounter, CardPause, CardRings, CardRss, Change,
@@ -103,6 +104,11 @@ const BULK: Plan = Plan {
 };
 
 impl Plan {
+    /// The same over a network that is slower.
+    pub(crate) fn slower(self) -> Plan {
+        Plan { delay: self.delay * 3.0, lost_ppm: 900, ..self }
+    }
+
     fn volume(&self, frames: u64) -> Volume {
         let len = u64::from(self.frame_len);
         Volume {
@@ -614,80 +620,4 @@ fn many_flows() {
     sender.flows[3].name = "測定器\x1b[31m in the northern hall".to_owned();
     let report = assemble(facts("wirebeat run sensors.yaml"), Some(sender), Some(receiver));
     golden("tests/golden/many_flows.txt", &text(&report));
-}
-
-#[test]
-fn the_json_form() {
-    let plans = [Plan { frames: 20, ..VOICE }, Plan { frames: 30, lost_ppm: 100_000, ..BULK }];
-    let (sender, receiver) = both(&plans);
-    let report = assemble(facts("wirebeat run voice.yaml"), Some(sender), Some(receiver));
-    let json = report.json(Rendering { histograms: true, ..Rendering::default() });
-    golden("tests/golden/two_flows.json", &json);
-    let read: Document = serde_json::from_str(&json).unwrap();
-    assert_eq!(read, Document::Report(Box::new(report)));
-}
-
-/// The first screen is the summary, and JSON has no histograms, unless somebody asks.
-#[test]
-fn details_and_histograms_come_on_request() {
-    let (sender, receiver) = both(&[VOICE, BULK]);
-    let report = assemble(facts("wirebeat run voice.yaml"), Some(sender), Some(receiver));
-    let summary = report.text(Rendering::default());
-    assert!(summary.lines().count() < 24, "{summary}");
-    assert!(summary.contains("--details") && !summary.contains("consistency checks"), "{summary}");
-    assert!(text(&report).contains("consistency checks"));
-    let json = report.json(Rendering::default());
-    assert!(!json.contains("\"histogram\"") && json.contains("\"p99\""));
-    let asked = report.json(Rendering { histograms: true, ..Rendering::default() });
-    assert!(asked.contains("\"histogram\""));
-}
-
-/// Of 10,000 flows it took 33 MB, a third of it for what is not known.
-#[test]
-fn what_is_not_known_of_a_flow_takes_no_room() {
-    let plans: Vec<Plan> =
-        (0..150).map(|id| Plan { id, name: "sensor", frames: 60, rate: 20, ..BULK }).collect();
-    let (sender, receiver) = both(&plans);
-    let mut report = assemble(facts("wirebeat run"), Some(sender), Some(receiver));
-    // as those have that share their histograms
-    report.flows =
-        report.flows.into_iter().map(crate::model::FlowReport::without_histograms).collect();
-    for received in report.flows.iter_mut().filter_map(|flow| flow.received.as_mut()) {
-        received.distributions().for_each(|stats| stats.percentiles = Default::default());
-    }
-    let json = report.json(Rendering { histograms: true, ..Rendering::default() });
-    let (_, flows) = json.split_once("\"flows\": [").unwrap();
-    let flows: Vec<&str> = flows.lines().skip(1).take(150).collect();
-    assert!(
-        flows.iter().all(|flow| flow.contains("\"sensor\"") || flow.contains("\"flow ")),
-        "{flows:?}"
-    );
-    assert!(flows.iter().all(|flow| !flow.contains("null")), "{}", flows[0]);
-    let longest = flows.iter().map(|flow| flow.len()).max().unwrap();
-    assert!(longest < 2_300, "{longest} bytes: {}", flows[0]);
-    let read: Document = serde_json::from_str(&json).unwrap();
-    assert_eq!(read, Document::Report(Box::new(report)));
-}
-
-#[test]
-fn errors() {
-    let error = ErrorReport::new(
-        "0.1.0".to_owned(),
-        vec!["wirebeat".to_owned(), "send".to_owned()],
-        ErrorBody {
-            message: "'10 m' is not a rate: 'm' is not a unit; write for example 10Mbps".to_owned(),
-            exit_code: 2,
-        },
-    );
-    golden("tests/golden/error.txt", &error.text(Rendering::default()));
-    let json = error.json(Rendering::default());
-    golden("tests/golden/error.json", &json);
-    assert_eq!(serde_json::from_str::<Document>(&json).unwrap(), Document::Error(error));
-}
-
-#[test]
-fn the_published_schema() {
-    let mut text = serde_json::to_string_pretty(&schema()).unwrap();
-    text.push('\n');
-    golden("../../docs/report.schema.json", &text);
 }

@@ -12,6 +12,9 @@ use wirebeat_units::printable::is_active;
 use crate::document::ErrorReport;
 use crate::format::Rendering;
 use crate::model::{Interval, Report};
+use crate::several_runs::{NamedRun, SeveralRuns};
+use crate::stats::StatsLine;
+use crate::test_report::{TEST_SCHEMA_VERSION, TestReport};
 
 /// With more flows than this each takes one line, which halves the text.
 const FLOWS: usize = 100;
@@ -31,9 +34,53 @@ pub(crate) fn report(report: &Report, rendering: Rendering) -> String {
     }
 }
 
-/// Writes an interval, as one line.
+/// Writes runs side by side.
+pub(crate) fn several_runs(several_runs: &SeveralRuns, rendering: Rendering) -> String {
+    let without = |run: &NamedRun| NamedRun {
+        name: run.name.clone(),
+        report: run.report.clone().without_histograms(),
+    };
+    let deepest = if rendering.one_line { 0 } else { usize::MAX };
+    if rendering.histograms {
+        return write_lines(several_runs, deepest);
+    }
+    let runs = several_runs.runs.iter().map(without).collect();
+    write_lines(&SeveralRuns::new(several_runs.wirebeat_version.clone(), runs), deepest)
+}
+
+/// Writes an interval, as one line, without the histograms that one who watches a run may ask for.
 pub fn interval(interval: &Interval) -> String {
-    write_lines(interval, 0)
+    match interval.has_histograms() {
+        true => write_lines(&interval.clone().without_histograms(), 0),
+        false => write_lines(interval, 0),
+    }
+}
+
+/// Reads a test that was written as JSON.
+///
+/// # Errors
+/// Why it is none, in a sentence.
+pub fn parse_test(json: &[u8]) -> Result<TestReport, String> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        schema_version: String,
+        #[serde(default)]
+        test: Option<String>,
+    }
+    match serde_json::from_slice::<Head>(json) {
+        Ok(Head { schema_version, test: Some(_) }) if schema_version != TEST_SCHEMA_VERSION => {
+            Err(format!(
+                "it is a test of schema version '{schema_version}', and this program reads {TEST_SCHEMA_VERSION}"
+            ))
+        }
+        _ => serde_json::from_slice(json)
+            .map_err(|error| format!("it is not the JSON of a test: {error}")),
+    }
+}
+
+/// Writes a line of the statistics of a run that goes on.
+pub fn stats_line(line: &StatsLine) -> String {
+    write_lines(line, 0)
 }
 
 /// Writes an error.

@@ -464,6 +464,7 @@ fn scenario(asked: &AskedSending, port: &OwnPort) -> Scenario {
         flows: asked.flows.iter().map(|one| (one.name.clone(), flow(&one.flow))).collect(),
         sessions: Default::default(),
         mix: None,
+        expect: Vec::new(),
         run: RunSpec {
             late,
             drift: asked.drift_ns.map_or(usual.drift, Nanos::new),

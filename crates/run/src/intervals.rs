@@ -29,6 +29,8 @@ const ASKS_FAR: Nanos = Nanos::from_millis(50);
 pub(crate) const FAR_MAX: usize = 128 << 20;
 /// A frame that was sent so long ago, and of which nothing came, is lost.
 const OVERDUE: Nanos = Nanos::from_secs(1);
+/// The end of sending belongs to an interval that ended less than one such part of its length before.
+const NOTICED_WITHIN: u64 = 100;
 /// The most entries of flows that the intervals of a report have together …
 const ENTRIES: usize = 8192;
 /// … and the least and the most intervals that it has room for.
@@ -95,6 +97,8 @@ pub(crate) struct Timeline {
     flows: Flows,
     patience: Nanos,
     room: usize,
+    /// Whether those that are told have the histograms of delays.
+    histograms: bool,
     /// Delays are uncertain by so much, or not known, as long as there is no report.
     uncertainty: Option<u64>,
     /// What was counted and not told.
@@ -256,6 +260,7 @@ impl Timeline {
             flows,
             patience: PATIENCE,
             room,
+            histograms: false,
             uncertainty: None,
             open: Series::new(MOST),
             told: 0,
@@ -271,6 +276,11 @@ impl Timeline {
     /// Delays are uncertain by so many nanoseconds.
     pub(crate) fn certain_to(&mut self, uncertainty: Option<u64>) {
         self.uncertainty = uncertainty;
+    }
+
+    /// Those that are told have the histograms of delays, if somebody `wants` them.
+    pub(crate) fn keep_histograms(&mut self, wants: bool) {
+        self.histograms = wants;
     }
 
     /// A receiver on another host is asked, too.
@@ -424,13 +434,21 @@ impl Timeline {
         (end, over): (Option<Nanos>, Nanos),
     ) -> Vec<Interval> {
         self.uncertainty = report.delay_clock.as_ref().and_then(|clock| clock.uncertainty_ns);
-        let ended = end.map_or(0, |end| end.get().div_ceil(self.beat.length.get().max(1)));
+        let ended = end.map_or(0, |end| self.beat_ended(end));
         let mark = self.open.span().end.max(ended);
         (self.end, self.over) = (end.unwrap_or(Nanos::MAX), over);
         let told = self.tell_before(mark, Some(report));
         self.correct(report);
         report.intervals = self.report();
         told
+    }
+
+    /// How many intervals have begun by the `end` of sending. A loop notices its end a moment late: what is left after the last
+    /// whole interval then is none of its own, unless something was counted in it.
+    fn beat_ended(&self, end: Nanos) -> u64 {
+        let length = self.beat.length.get().max(1);
+        let begun = end.get().saturating_sub(length / NOTICED_WITHIN).div_ceil(length);
+        begun.max(u64::from(end > Nanos::ZERO))
     }
 
     fn tell_before(&mut self, mark: u64, last: Option<&Report>) -> Vec<Interval> {
@@ -477,7 +495,7 @@ impl Timeline {
         self.told_to = to;
         let told = interval((from, to), &counts, &self.flows.names, self.uncertainty);
         self.whole.add_span(range, counts);
-        told
+        if self.histograms { told } else { told.without_histograms() }
     }
 
     /// From when to when an interval lasted. That in which sending ended ends with it, and the next begins there; the last one
@@ -590,12 +608,8 @@ impl Timeline {
             let range = start..start.saturating_add(self.whole.width());
             let here = entries.next_if(|(found, _)| found.start == start);
             let counts = here.map_or(&nothing, |(_, counts)| counts);
-            intervals.push(interval(
-                self.span(&range),
-                counts,
-                &self.flows.names,
-                self.uncertainty,
-            ));
+            let whole = interval(self.span(&range), counts, &self.flows.names, self.uncertainty);
+            intervals.push(whole.without_histograms());
             start = range.end;
         }
         intervals
@@ -604,4 +618,24 @@ impl Timeline {
 
 fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_ends_a_moment_late_has_no_interval_more() {
+        let beat = Beat { start: Nanos::from_secs(7), length: Nanos::from_secs(1), last: None };
+        let line = Timeline::of_receiver(beat);
+        for (end, begun) in [
+            (Nanos::ZERO, 0),
+            (Nanos::from_micros(1), 1),
+            (Nanos::from_secs(2), 2),
+            (Nanos::from_micros(2_000_400), 2),
+            (Nanos::from_millis(2500), 3),
+        ] {
+            assert_eq!(line.beat_ended(end), begun, "{end:?}");
+        }
+    }
 }

@@ -16,7 +16,7 @@ use wirebeat_report::model::Report;
 use wirebeat_traffic::compile::{CompileError, Links, Route};
 use wirebeat_traffic::program::Flow;
 use wirebeat_traffic::scenario::{FlowSpec, Scenario};
-use wirebeat_units::Nanos;
+use wirebeat_units::{BitRate, Nanos};
 
 use crate::day_clock::DayClock;
 use crate::engines::{self, Ability, Engine};
@@ -176,6 +176,18 @@ impl Lab {
         scenario.run.time = time;
         scenario.check().map_err(CompileError::from)?;
         flows::run(self, &scenario, observer, stop)
+    }
+
+    /// The speed of the link of a port: as the scenario has it, else as its card says. `None` where it is not known, or only nominal,
+    /// as that of a virtual cable.
+    pub fn link_speed(&self, port: &str) -> Option<BitRate> {
+        let port = self.ports.iter().find(|resolved| resolved.name == port)?;
+        port.spec.speed.or_else(|| port.link.as_ref()?.speed)
+    }
+
+    /// The MTU of the interface of a port: bytes of a packet behind the link-layer header. `None` where the port has no interface here.
+    pub fn mtu(&self, port: &str) -> Option<u32> {
+        self.ports.iter().find(|resolved| resolved.name == port)?.link.as_ref().map(|link| link.mtu)
     }
 
     /// Its scenario without the flows.

@@ -91,6 +91,7 @@ pub(crate) fn receive(
         timeline: None,
         kept: IntervalBacklog::default(),
         unseen: Vec::new(),
+        histograms: observer.wants_histograms(),
         complete: 0,
         granted: listen
             .allow_send
@@ -254,6 +255,8 @@ struct Local<'a> {
     kept: IntervalBacklog,
     /// Those that the observer here has not seen.
     unseen: Vec<Interval>,
+    /// Whether it wants the histograms of delays in them.
+    histograms: bool,
     complete: u64,
     /// What sends for senders, where the owner allows it.
     granted: Option<GrantedSender>,
@@ -383,6 +386,7 @@ impl Metering for Local<'_> {
         {
             let mut timeline = Timeline::of_receiver(ends.beat());
             timeline.certain_to((*relation == Relation::Same).then_some(0));
+            timeline.keep_histograms(self.histograms);
             receiver.begin_intervals(timeline.beat(), timeline.room());
             self.timeline = Some(timeline);
         }

@@ -1,12 +1,13 @@
 //! What can be seen of a run while it lasts, and how it is asked to stop.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
-use wirebeat_report::model::Interval;
+use wirebeat_report::model::{End, Interval};
 use wirebeat_units::Nanos;
 
 /// A look at a run in progress. Counts are from its start; differences of two looks give rates.
@@ -100,6 +101,11 @@ pub trait Observer {
         true
     }
 
+    /// Whether intervals have the histograms of delays; they take memory.
+    fn wants_histograms(&self) -> bool {
+        false
+    }
+
     /// What happened in an interval of the run, soon after its end. Intervals come in the order of time.
     fn interval(&mut self, interval: &Interval) {
         let _ = interval;
@@ -118,6 +124,50 @@ pub trait Observer {
     /// The receiver listens at this address from now on: all that could fail before has succeeded.
     fn listening(&mut self, address: SocketAddr) {
         let _ = address;
+    }
+}
+
+/// The lines that a person has heard.
+#[derive(Clone, Debug, Default)]
+pub struct Heard(BTreeSet<String>);
+
+/// An observer of one of many runs: a line that was told in an earlier one is not told again.
+pub struct Once<'a> {
+    /// Who is told.
+    pub observer: &'a mut dyn Observer,
+    /// What was told before.
+    pub heard: &'a mut Heard,
+}
+
+impl std::fmt::Debug for Once<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Once").field("heard", &self.heard).finish_non_exhaustive()
+    }
+}
+
+impl Observer for Once<'_> {
+    fn progress(&mut self, progress: &Progress) {
+        self.observer.progress(progress);
+    }
+    fn watches(&self) -> bool {
+        self.observer.watches()
+    }
+    fn wants_histograms(&self) -> bool {
+        self.observer.wants_histograms()
+    }
+    fn interval(&mut self, interval: &Interval) {
+        self.observer.interval(interval);
+    }
+    fn notice(&mut self, message: &str) {
+        if self.heard.0.insert(message.to_owned()) {
+            self.observer.notice(message);
+        }
+    }
+    fn begins(&mut self, start: Nanos) {
+        self.observer.begins(start);
+    }
+    fn listening(&mut self, address: SocketAddr) {
+        self.observer.listening(address);
     }
 }
 
@@ -173,6 +223,18 @@ impl Stop {
     /// The signal's number; 0 for another reason.
     pub fn signal(&self) -> u8 {
         self.signal.load(Ordering::Relaxed)
+    }
+
+    /// Why whatever was asked to stop ends; `None` where it was not asked.
+    pub fn end(&self) -> Option<End> {
+        let signal = match self.signal() {
+            1 => "SIGHUP".to_owned(),
+            2 => "SIGINT".to_owned(),
+            15 => "SIGTERM".to_owned(),
+            0 => "request".to_owned(),
+            other => format!("signal {other}"),
+        };
+        self.asked().then_some(End::Stopped { signal })
     }
 
     /// The flag itself, for loops and for signal handlers.

@@ -32,6 +32,8 @@ pub struct Options {
     pub recordings: BTreeMap<String, PathBuf>,
     /// Contents of files that the scenario names and that need not be read.
     pub files: Files,
+    /// Whether the run ends as soon as an interval breaks what is expected of each.
+    pub abort_on_fail: bool,
     /// A row for each packet.
     pub packet_log: Option<PacketLogRequest>,
     /// Whether its flows can be changed while it runs.
@@ -51,6 +53,7 @@ impl Default for Options {
             directory: None,
             recordings: BTreeMap::new(),
             files: Files::default(),
+            abort_on_fail: false,
             packet_log: None,
             control: Controlled::No,
             loopback: loopback::Link::default(),

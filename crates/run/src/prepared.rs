@@ -1,25 +1,32 @@
 //! A run of a scenario, whatever it has: flows (`flows/`), sessions (`sessions/`), or both at the same time (`side_by_side.rs`).
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use wirebeat_report::model::Report;
+use wirebeat_report::model::{Interval, Report};
 use wirebeat_traffic::scenario::Scenario;
 use wirebeat_traffic::values::session::StackChoice;
-use wirebeat_units::fault;
+use wirebeat_units::{Nanos, fault};
 
 use crate::control::Control;
+use crate::control::socket::{ControlSocket, answered};
 use crate::engines::{Ability, Engine};
 use crate::error::RunError;
+use crate::expectations::Expectations;
 use crate::flows::{self, PreparedFlows};
-use crate::observe::{Observer, Stop};
+use crate::observe::{Observer, Progress, Stop};
 use crate::options::Options;
 use crate::sessions::{self, PreparedSessions};
 use crate::side_by_side;
 
 /// A run that is ready to start: compiled, its ports open, its servers listening, nothing sent.
 #[allow(missing_debug_implementations, reason = "a connection has no readable form")]
-pub struct Prepared(Parts);
+pub struct Prepared {
+    parts: Parts,
+    expected: Expectations,
+    abort_on_fail: bool,
+}
 
 enum Parts {
     Flows(Box<PreparedFlows>),
@@ -34,6 +41,7 @@ enum Parts {
 /// What the scenario cannot mean, or this machine cannot do.
 pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunError> {
     check_parts(scenario)?;
+    let abort_on_fail = options.abort_on_fail;
     let parts = match (scenario.flows.is_empty(), scenario.sessions.is_empty()) {
         (_, true) => Parts::Flows(Box::new(flows::prepare(scenario, options)?)),
         (true, false) => Parts::Sessions(Box::new(sessions::prepare(scenario, options)?)),
@@ -47,7 +55,7 @@ pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunErr
             Parts::Both(Box::new(flows), Box::new(sessions))
         }
     };
-    Ok(Prepared(parts))
+    Ok(Prepared { parts, expected: Expectations::of(scenario), abort_on_fail })
 }
 
 /// Refuses flows and sessions in one run where they cannot share it.
@@ -96,7 +104,7 @@ impl Prepared {
     /// The handle for those who change its flows and the starts of its sessions, where [`Options::control`] asks for one. It works
     /// while the run goes on.
     pub fn control(&self) -> Option<Control> {
-        match &self.0 {
+        match &self.parts {
             Parts::Flows(flows) | Parts::Both(flows, _) => flows.control(),
             Parts::Sessions(sessions) => sessions.control.clone(),
         }
@@ -104,7 +112,7 @@ impl Prepared {
 
     /// Where the control socket lies, if there is one.
     pub fn control_path(&self) -> Option<&Path> {
-        match &self.0 {
+        match &self.parts {
             Parts::Flows(flows) | Parts::Both(flows, _) => flows.control_path(),
             Parts::Sessions(sessions) => sessions.control_path(),
         }
@@ -116,7 +124,7 @@ impl Prepared {
     /// # Errors
     /// What the other host cannot do, or says that cannot be true. Nothing has been sent.
     pub fn begin(&mut self, stop: &Stop) -> Result<(), RunError> {
-        match &mut self.0 {
+        match &mut self.parts {
             Parts::Flows(flows) | Parts::Both(flows, _) => flows.begin(stop),
             Parts::Sessions(_) => Ok(()),
         }
@@ -124,10 +132,75 @@ impl Prepared {
 
     /// Runs to the end and reports.
     pub fn start(self, observer: &mut dyn Observer, stop: &Stop) -> Report {
-        match self.0 {
+        let control = self.control();
+        let Prepared { mut parts, expected, abort_on_fail } = self;
+        let socket = parts.take_control_socket().zip(control);
+        let mut report = answered(socket, observer, |observer| match abort_on_fail {
+            true => parts.start(&mut Aborting { inner: observer, expected: &expected, stop }, stop),
+            false => parts.start(observer, stop),
+        });
+        expected.judge(&mut report);
+        report
+    }
+}
+
+impl Parts {
+    /// The control socket, which is answered until the last part has ended.
+    fn take_control_socket(&mut self) -> Option<ControlSocket> {
+        match self {
+            Parts::Flows(flows) | Parts::Both(flows, _) => flows.take_control_socket(),
+            Parts::Sessions(sessions) => sessions.control_socket.take(),
+        }
+    }
+
+    fn start(self, observer: &mut dyn Observer, stop: &Stop) -> Report {
+        match self {
             Parts::Flows(flows) => flows.start(observer, stop),
             Parts::Sessions(sessions) => sessions.start(observer, stop),
             Parts::Both(flows, sessions) => side_by_side::start(*flows, *sessions, observer, stop),
         }
+    }
+}
+
+/// Asks a run to stop when an interval breaks what is expected of each.
+struct Aborting<'a> {
+    inner: &'a mut dyn Observer,
+    expected: &'a Expectations,
+    stop: &'a Stop,
+}
+
+impl Observer for Aborting<'_> {
+    fn progress(&mut self, progress: &Progress) {
+        self.inner.progress(progress);
+    }
+
+    fn watches(&self) -> bool {
+        self.inner.watches()
+    }
+
+    fn wants_histograms(&self) -> bool {
+        self.inner.wants_histograms()
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        if !self.stop.asked()
+            && let Some(broken) = self.expected.broken_by(interval)
+        {
+            self.inner.notice(&format!("ended by --abort-on-fail: {broken}"));
+            self.stop.ask(0);
+        }
+        self.inner.interval(interval);
+    }
+
+    fn notice(&mut self, message: &str) {
+        self.inner.notice(message);
+    }
+
+    fn begins(&mut self, start: Nanos) {
+        self.inner.begins(start);
+    }
+
+    fn listening(&mut self, address: SocketAddr) {
+        self.inner.listening(address);
     }
 }

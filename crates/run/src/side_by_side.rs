@@ -23,18 +23,12 @@ const WATCH: Duration = Duration::from_millis(10);
 
 /// Runs both to their ends.
 pub(crate) fn start(
-    mut flows: PreparedFlows,
+    flows: PreparedFlows,
     sessions: PreparedSessions,
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Report {
     sessions.tell(observer);
-    // as long as either goes on
-    let socket = flows.take_control_socket().zip(flows.control());
-    let serving = socket.map(|(socket, control)| socket.serve(control));
-    if let Some(Err(error)) = &serving {
-        observer.notice(&format!("nothing answers on the control socket: {error}"));
-    }
     let (begins, begin) = channel();
     let (tells, told) = channel();
     let watches = observer.watches();
@@ -246,6 +240,10 @@ impl Observer for Together<'_> {
 
     fn watches(&self) -> bool {
         self.observer.watches()
+    }
+
+    fn wants_histograms(&self) -> bool {
+        self.observer.wants_histograms()
     }
 
     fn interval(&mut self, interval: &Interval) {

@@ -77,6 +77,11 @@ pub struct Totals {
     pub in_flight: u64,
     /// Bytes that were delivered in order.
     pub received: u64,
+    /// Segments with data that were sent, repeated ones too, of all sessions of its profile since one of them ended last: a session has no
+    /// room to count its own, and their sum is that of the profile.
+    pub data_segments: u64,
+    /// Segments that were sent again, likewise; without those that [`crate::Stack::take_retransmitted`] told.
+    pub retransmitted: u64,
 }
 
 /// Data that arrived.
@@ -161,6 +166,9 @@ pub struct Limits {
     pub ranges: usize,
     /// How many segments that look forged are answered in a second (RFC 5961 §7).
     pub challenges_per_second: u32,
+    /// How many segments that repeat what had arrived are answered in a second: data, a FIN, the same SYN, probes. Their senders need the
+    /// answers, and who forges them sends as much as comes back.
+    pub repeats_per_second: u32,
 }
 
 impl Limits {
@@ -174,6 +182,7 @@ impl Limits {
             addresses: sessions + 64,
             ranges: sessions / 4 + 64,
             challenges_per_second: 1000,
+            repeats_per_second: 100_000,
         }
     }
 }

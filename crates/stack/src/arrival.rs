@@ -100,7 +100,12 @@ impl Tcb {
         let is_older = (timestamps.value.wrapping_sub(self.ts_recent) as i32) < 0;
         if is_older {
             core.counters.arrivals.paws += 1;
-            if segment.seq_len() > 0 || core.challenge(cx.now) {
+            // what has a number of its own its sender sends again until it is answered
+            let may = match segment.seq_len() {
+                0 => core.challenge(cx.now),
+                _ => core.answers_repeat(cx.now),
+            };
+            if may {
                 self.acks_owed = self.acks_owed.max(1);
             }
         }
@@ -141,8 +146,10 @@ impl Tcb {
                 self.ts_recent = timestamps.value;
             }
         }
-        // A probe stands one before what is expected. Others without a number of their own could answer each other for ever.
-        if len > 0 || segment.seq.plus(1) == self.rcv_nxt || core.challenge(cx.now) {
+        // A probe stands one before what is expected. Others without a number of their own could answer each other for ever, and what
+        // stands behind the window nobody sends who knows it.
+        let is_repeat = begins && len > 0 || segment.seq.plus(1) == self.rcv_nxt;
+        if if is_repeat { core.answers_repeat(cx.now) } else { core.challenge(cx.now) } {
             self.acks_owed = self.acks_owed.max(1);
         }
         false

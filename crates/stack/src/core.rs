@@ -46,31 +46,53 @@ pub(crate) enum Fate {
     Close(crate::api::Reason),
 }
 
-/// Nodes that have something to send, in the order in which they had; each at most once.
+/// Nodes that have something to send, in the order in which they had; each at most once, so that a ring with a place for each node
+/// is never full.
 #[derive(Debug)]
 pub(crate) struct Ready {
-    queue: VecDeque<u32>,
+    ring: Vec<u32>,
+    /// Where the next one lies.
+    first: usize,
+    len: usize,
     queued: Vec<u64>,
 }
 
 impl Ready {
     fn new(nodes: usize) -> Ready {
-        Ready { queue: VecDeque::with_capacity(nodes), queued: vec![0; nodes / 64 + 1] }
+        Ready { ring: vec![NONE; nodes.max(1)], first: 0, len: 0, queued: vec![0; nodes / 64 + 1] }
+    }
+
+    /// Marks a node as queued; whether it was not.
+    #[inline]
+    fn mark(&mut self, node: u32) -> bool {
+        let Some(word) = self.queued.get_mut(node as usize / 64) else { return false };
+        let bit = 1 << (node % 64);
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
     }
 
     #[inline]
     pub fn push(&mut self, node: u32) {
-        let Some(word) = self.queued.get_mut(node as usize / 64) else { return };
-        let bit = 1 << (node % 64);
-        if *word & bit == 0 {
-            *word |= bit;
-            self.queue.push_back(node);
+        if !self.mark(node) {
+            return;
+        }
+        let end = self.first + self.len;
+        let end = if end >= self.ring.len() { end - self.ring.len() } else { end };
+        if let Some(place) = self.ring.get_mut(end) {
+            *place = node;
+            self.len += 1;
         }
     }
 
     #[inline]
     pub fn pop(&mut self) -> Option<u32> {
-        let node = self.queue.pop_front()?;
+        if self.len == 0 {
+            return None;
+        }
+        let node = *self.ring.get(self.first)?;
+        self.first = if self.first + 1 == self.ring.len() { 0 } else { self.first + 1 };
+        self.len -= 1;
         if let Some(word) = self.queued.get_mut(node as usize / 64) {
             *word &= !(1 << (node % 64));
         }
@@ -79,14 +101,21 @@ impl Ready {
 
     /// Puts a node back to the front that was popped just now.
     pub fn unpop(&mut self, node: u32) {
-        self.push(node);
-        self.queue.rotate_right(1);
+        self.first = if self.first == 0 { self.ring.len() - 1 } else { self.first - 1 };
+        self.len += 1;
+        self.mark(node);
+        if let Some(place) = self.ring.get_mut(self.first) {
+            *place = node;
+        }
     }
 
-    /// The nodes that come next.
+    /// The `count` nodes that come next, or those that there are.
     #[inline]
-    pub fn upcoming(&self) -> impl Iterator<Item = u32> {
-        self.queue.iter().copied()
+    pub fn upcoming(&self, count: usize) -> impl Iterator<Item = u32> {
+        let count = count.min(self.len);
+        let (begin, end) = self.ring.split_at_checked(self.first).unwrap_or_default();
+        let end = end.get(..count).unwrap_or(end);
+        end.iter().chain(begin.iter().take(count - end.len())).copied()
     }
 
     #[inline]
@@ -95,16 +124,16 @@ impl Ready {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.len == 0
     }
 
     #[cfg(test)]
     pub fn reserved(&self) -> usize {
-        self.queue.capacity()
+        self.ring.capacity()
     }
 }
 
-/// How many acknowledgments may answer segments that look forged (RFC 5961 §7), in a bucket that fills with time.
+/// How many acknowledgments may answer what need not be answered (RFC 5961 §7), in a bucket that is full again each second.
 #[derive(Debug)]
 struct Challenges {
     per_second: u32,
@@ -113,6 +142,10 @@ struct Challenges {
 }
 
 impl Challenges {
+    fn new(per_second: u32, now: Nanos) -> Challenges {
+        Challenges { per_second, left: per_second, since: now }
+    }
+
     fn take(&mut self, now: Nanos) -> bool {
         if now.saturating_sub(self.since) >= Nanos::from_secs(1) {
             (self.left, self.since) = (self.per_second, now);
@@ -123,9 +156,19 @@ impl Challenges {
     }
 }
 
+/// What sessions of a profile sent since it was taken last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    /// Segments with data.
+    data: u64,
+    /// Segments that had been sent before.
+    again: u64,
+}
+
 #[derive(Debug)]
 pub(crate) struct Core {
     pub profiles: Vec<Profile>,
+    sent: Vec<Sent>,
     fallback: Profile,
     pub ranges: Slab<Ranges>,
     pub wheel: Wheel,
@@ -136,6 +179,7 @@ pub(crate) struct Core {
     pub replies: VecDeque<Outgoing>,
     pub counters: Counters,
     challenges: Challenges,
+    repeats: Challenges,
     secret: [u64; 2],
     index_key: [u64; 2],
     timestamp_offset: u32,
@@ -143,6 +187,11 @@ pub(crate) struct Core {
     faults: Faults,
     #[cfg(test)]
     first_seq: Option<Seq>,
+    #[cfg(test)]
+    general_only: bool,
+    /// How often the fast path was taken: arrivals, and turns to send.
+    #[cfg(test)]
+    pub plain: [u64; 2],
 }
 
 impl Core {
@@ -156,6 +205,7 @@ impl Core {
         let acks = Waits::new(limits.sessions, profiles.iter().map(|profile| profile.delayed_ack));
         let secret = [siphash(seed, &[1]), siphash(seed, &[2])];
         Core {
+            sent: vec![Sent::default(); profiles.len()],
             profiles,
             fallback: Profile::default(),
             ranges: Slab::new(limits.ranges),
@@ -165,11 +215,8 @@ impl Core {
             ready: Ready::new(nodes),
             replies: VecDeque::with_capacity(REPLIES_MAX),
             counters: Counters::default(),
-            challenges: Challenges {
-                per_second: limits.challenges_per_second,
-                left: limits.challenges_per_second,
-                since: now,
-            },
+            challenges: Challenges::new(limits.challenges_per_second, now),
+            repeats: Challenges::new(limits.repeats_per_second, now),
             secret,
             index_key: [siphash(seed, &[3]), siphash(seed, &[4])],
             timestamp_offset: siphash(seed, &[5]) as u32,
@@ -177,6 +224,10 @@ impl Core {
             faults: Faults::default(),
             #[cfg(test)]
             first_seq: None,
+            #[cfg(test)]
+            general_only: false,
+            #[cfg(test)]
+            plain: [0; 2],
         }
     }
 
@@ -185,9 +236,45 @@ impl Core {
         self.profiles.get(usize::from(number)).unwrap_or(&self.fallback)
     }
 
+    /// So many segments with data were sent for a session of this profile, and so many again.
+    #[inline]
+    pub fn note_sent(&mut self, profile: u8, data: u64, again: u64) {
+        if let Some(sent) = self.sent.get_mut(usize::from(profile)) {
+            sent.data += data;
+            sent.again += again;
+        }
+    }
+
+    /// Segments with data that were sent for sessions of this profile since they were taken last.
+    pub fn take_sent(&mut self, profile: u8) -> u64 {
+        let sent = self.sent.get_mut(usize::from(profile));
+        sent.map_or(0, |sent| std::mem::take(&mut sent.data))
+    }
+
+    /// Segments that were sent again, likewise.
+    pub fn take_sent_again(&mut self, profile: u8) -> u64 {
+        let sent = self.sent.get_mut(usize::from(profile));
+        sent.map_or(0, |sent| std::mem::take(&mut sent.again))
+    }
+
     #[cfg(test)]
     pub fn plant(&mut self, faults: Faults) {
         self.faults = faults;
+    }
+
+    /// Has the general path do all.
+    #[cfg(test)]
+    pub fn take_general_path(&mut self) {
+        self.general_only = true;
+    }
+
+    /// Whether the fast path may be taken, where it is valid. Faults are planted in the general path.
+    #[inline(always)]
+    pub fn has_fast_path(&self) -> bool {
+        #[cfg(test)]
+        return !self.general_only && !self.faults.has_any();
+        #[cfg(not(test))]
+        true
     }
 
     /// Has sequence numbers begin so that they soon go over the end of the circle.
@@ -260,6 +347,13 @@ impl Core {
         may
     }
 
+    /// Whether a segment that is the same as one before may be answered now.
+    pub fn answers_repeat(&mut self, now: Nanos) -> bool {
+        let may = self.repeats.take(now);
+        self.counters.arrivals.challenges_withheld += u64::from(!may);
+        may
+    }
+
     /// Queues a segment that belongs to no session's state.
     pub fn reply(&mut self, outgoing: Outgoing) {
         if self.replies.len() < REPLIES_MAX {
@@ -323,6 +417,12 @@ impl Core {
         if tcb.has(Marks::ARMED) && tcb.wheel_at.is_due(deadline) || self.fault(Fault::LostTimer) {
             return;
         }
+        self.arm_at(now, node, tcb, deadline);
+    }
+
+    /// As [`Core::arm`], where `node` is not called before `deadline` yet.
+    #[inline(never)]
+    fn arm_at(&mut self, now: Tick, node: u32, tcb: &mut Tcb, deadline: Tick) {
         let first = Tick(now.0.wrapping_add(ticks(FIRST_WAIT)));
         if !tcb.has(Marks::ARMED)
             && first.is_due(deadline)
@@ -341,5 +441,53 @@ impl<A> Context<'_, A> {
     #[inline]
     pub fn micros(&self) -> u32 {
         micros(self.now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// The model is a queue in which nothing is twice.
+        #[test]
+        fn nodes_have_their_turn_in_order_and_once(steps in prop::collection::vec((0..3_u8, 0..8_u32), 0..200)) {
+            let (mut ready, mut model) = (Ready::new(8), VecDeque::new());
+            for (action, node) in steps {
+                let popped = match action {
+                    0 => None,
+                    _ => {
+                        let popped = ready.pop();
+                        prop_assert_eq!(popped, model.pop_front());
+                        popped
+                    }
+                };
+                match (action, popped) {
+                    (1, Some(popped)) => {
+                        ready.unpop(popped);
+                        model.push_front(popped);
+                    }
+                    (0, _) => {
+                        ready.push(node);
+                        if !model.contains(&node) {
+                            model.push_back(node);
+                        }
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(ready.is_empty(), model.is_empty());
+                for count in 0..10 {
+                    let upcoming: Vec<u32> = ready.upcoming(count).collect();
+                    prop_assert_eq!(upcoming, model.iter().copied().take(count).collect::<Vec<_>>());
+                }
+                for node in 0..8 {
+                    prop_assert_eq!(ready.has(node), model.contains(&node));
+                }
+            }
+        }
     }
 }

@@ -99,7 +99,7 @@ impl Tcb {
 
     /// Moves `rcv_nxt` to `reached`, data in order alone.
     #[inline]
-    fn advance_to(&mut self, core: &mut Core, reached: Seq) {
+    pub(crate) fn advance_to(&mut self, core: &mut Core, reached: Seq) {
         let advanced = reached.since(self.rcv_nxt);
         self.rcv_nxt = reached;
         self.received += u64::from(advanced);
@@ -252,7 +252,7 @@ impl Tcb {
 
     /// Owes an acknowledgment for `len` bytes of data in order: for every second segment at once, otherwise before long.
     #[inline]
-    fn delay_ack(&mut self, core: &Core, len: u32) {
+    pub(crate) fn delay_ack(&mut self, core: &Core, len: u32) {
         let profile = core.profile(self.profile);
         let (delay, mss) = (profile.delayed_ack, u32::from(self.rcv_mss));
         // A card or a kernel may have put several segments together (GRO): each of them counts.
@@ -322,6 +322,7 @@ impl Tcb {
     }
 
     /// Where the window could end now, and the size of the buffer.
+    #[inline]
     fn free_edge(&self, core: &Core) -> (Seq, u32) {
         let buffer = core.profile(self.profile).buffer(self.rcv_shift);
         (self.rcv_nxt.plus(buffer.saturating_sub(self.unread)), buffer)

@@ -76,6 +76,10 @@ impl Fault {
 
 #[cfg(test)]
 impl Faults {
+    pub fn has_any(self) -> bool {
+        self.0 != 0
+    }
+
     pub fn only(fault: Fault) -> Faults {
         Faults(1 << fault as u32)
     }

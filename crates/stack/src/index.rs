@@ -69,12 +69,11 @@ impl Index {
         }
     }
 
-    /// Reads the first slot that a search for `hash` reads, and gives the handle in it. For a batch of segments these reads do
-    /// not depend on each other, so the processor waits for all of them at once.
+    /// Reads the first slot that a search for each of `hashes` reads. For a batch of segments these reads do not depend on each other,
+    /// so the processor waits for all of them at once.
     #[inline]
-    pub fn touch(&self, hash: u32) -> Option<u32> {
-        let entry = black_box(self.slot(self.home(hash)));
-        ((entry >> 32) as u32 == hash && entry as u32 != NONE).then_some(entry as u32)
+    pub fn touch(&self, hashes: impl Iterator<Item = u32>) {
+        black_box(hashes.fold(0, |all, hash| all ^ self.slot(self.home(hash))));
     }
 
     /// The handle that was put under `hash` and that `is_it` accepts.

@@ -2,6 +2,8 @@
 //!
 //! Options come from anywhere. One whose length is wrong ends the reading; what was read before it counts.
 
+use wirebeat_wire::checksum::Sum;
+
 use crate::ranges::Range;
 use crate::seq::Seq;
 
@@ -29,6 +31,18 @@ pub struct Timestamps {
     pub value: u32,
     /// The last value that it got; 0 without an ACK.
     pub echo: u32,
+}
+
+impl Timestamps {
+    /// Those that are all that `bytes` hold, in the order that RFC 7323 appendix A recommends.
+    #[inline(always)]
+    pub(crate) fn read(bytes: &[u8; TIMESTAMPS_LEN as usize]) -> Option<Timestamps> {
+        let [NOP, NOP, TIMESTAMPS, 10, a, b, c, d, e, f, g, h] = *bytes else { return None };
+        Some(Timestamps {
+            value: u32::from_be_bytes([a, b, c, d]),
+            echo: u32::from_be_bytes([e, f, g, h]),
+        })
+    }
 }
 
 /// The options of a segment.
@@ -70,13 +84,9 @@ impl Options {
     #[inline]
     pub fn read(bytes: &[u8]) -> Options {
         // What nearly every segment of a session with timestamps has, and nothing else.
-        if let [NOP, NOP, TIMESTAMPS, 10, rest @ ..] = bytes
-            && let Ok([a, b, c, d, e, f, g, h]) = <[u8; 8]>::try_from(rest)
+        if let Ok(bytes) = bytes.try_into()
+            && let Some(timestamps) = Timestamps::read(bytes)
         {
-            let timestamps = Timestamps {
-                value: u32::from_be_bytes([a, b, c, d]),
-                echo: u32::from_be_bytes([e, f, g, h]),
-            };
             return Options { timestamps: Some(timestamps), ..Options::default() };
         }
         Options::read_any(bytes)
@@ -149,7 +159,7 @@ impl Options {
     }
 
     /// Writes them at the front of `into`, which has [`Options::len`] bytes.
-    #[inline]
+    #[inline(always)]
     pub fn write(&self, into: &mut [u8]) {
         let mut rest = into;
         if let Some(mss) = self.mss {
@@ -172,6 +182,20 @@ impl Options {
                 rest = put(rest, block.start.0.to_be_bytes());
                 rest = put(rest, block.end.0.to_be_bytes());
             }
+        }
+    }
+}
+
+impl Options {
+    /// The sum for the checksum, where `written` is how they are written.
+    #[inline(always)]
+    pub(crate) fn sum(&self, written: &[u8]) -> Sum {
+        match (written.len(), self.timestamps) {
+            (0, _) => Sum::ZERO,
+            (12, Some(Timestamps { value, echo })) if !self.sack_permitted => {
+                Sum::of_words([u32::from_be_bytes([NOP, NOP, TIMESTAMPS, 10]), value, echo])
+            }
+            _ => Sum::ZERO.add_bytes(written),
         }
     }
 }

@@ -417,6 +417,9 @@ impl Tcb {
         if core.fault(Fault::LargeIsOne) {
             count = 1;
         }
+        let again = matches!(cause, Cause::Lost | Cause::Tail);
+        let data = if payload_len > 0 { count } else { 0 };
+        core.note_sent(self.profile, data, if again { count } else { 0 });
         let segments = &mut core.counters.segments;
         segments.sent += count;
         if cause == Cause::Lost {
@@ -579,6 +582,7 @@ impl Tcb {
             (self.rtt_start, self.rtt_seq) = (cx.micros(), self.snd_una.plus(1));
         } else {
             segments.retransmitted_syn += 1;
+            core.note_sent(self.profile, 0, 1);
             self.set(Marks::SYN_REPEATED);
             if !core.fault(Fault::NoKarn) {
                 self.clear(Marks::TIMING);

@@ -165,6 +165,7 @@ impl Tcb {
     ///
     /// A segment that acknowledges something new tells the window whatever its own number is: where data was sent again, its
     /// number is old, and the window from before would reach too far behind the new `snd_una`. Linux has the same rule.
+    #[inline]
     pub(crate) fn update_window(&mut self, segment: &Segment<'_>, acks_new: bool) -> bool {
         let newer = acks_new || self.snd_wl1.is_before(segment.seq);
         if !newer && (self.snd_wl1 != segment.seq || self.snd_wl2.is_after(segment.ack)) {
@@ -221,12 +222,7 @@ impl Tcb {
                 core.release_ranges(&mut self.scoreboard);
             }
         }
-        // Numbers that are not of use now follow, so that they never are half a circle behind.
-        self.lost_edge = self.lost_edge.max(self.snd_una);
-        self.high_rxt = self.high_rxt.max(self.snd_una);
-        if self.recover.is_before(self.snd_una) && self.snd_una.since(self.recover) > 1 << 30 {
-            self.recover = self.snd_una.minus(1 << 30);
-        }
+        self.follow();
         if self.outstanding() > 0 {
             self.await_ack(cx.now, core.profile(self.profile));
         } else {
@@ -234,6 +230,16 @@ impl Tcb {
         }
         if data > 0 {
             cx.app.event(cx.session, Event::Acknowledged { offset: self.acked });
+        }
+    }
+
+    /// Has numbers that are not of use now follow `snd_una`, so that they never are half a circle behind.
+    #[inline]
+    pub(crate) fn follow(&mut self) {
+        self.lost_edge = self.lost_edge.max(self.snd_una);
+        self.high_rxt = self.high_rxt.max(self.snd_una);
+        if self.recover.is_before(self.snd_una) && self.snd_una.since(self.recover) > 1 << 30 {
+            self.recover = self.snd_una.minus(1 << 30);
         }
     }
 

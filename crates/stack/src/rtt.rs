@@ -14,6 +14,7 @@ const RTT_MAX: u32 = 240_000_000;
 
 impl Tcb {
     /// Takes a sample (RFC 6298 §2.2 and §2.3). The smoothed values are kept times 8 and times 4, so that no fraction is lost.
+    #[inline]
     pub(crate) fn rtt_sample(&mut self, rtt: u32) {
         let rtt = rtt.clamp(1, RTT_MAX);
         if self.srtt == 0 {

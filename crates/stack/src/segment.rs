@@ -18,7 +18,7 @@ pub const LEN: usize = 20;
 /// Hop limit and time to live, where nothing else is asked for (RFC 1700's default).
 pub const TTL: u8 = 64;
 /// Don't fragment, in the word of IPv4 that has the flags (RFC 791 §3.1).
-const DONT_FRAGMENT: u16 = 0x4000;
+pub(crate) const DONT_FRAGMENT: u16 = 0x4000;
 
 /// Control bits and the two of ECN (RFC 9293 §3.1, RFC 3168 §6.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -151,7 +151,6 @@ impl<'a> Segment<'a> {
     ///
     /// # Errors
     /// Where it is something else, damaged, or has a wrong checksum. A destination that a routing header changes is foreign.
-    #[inline]
     pub fn read(packet: &'a [u8], checksum: Checksum) -> Result<Segment<'a>, Refused> {
         // One after the other, so that what each version has is known below.
         match Version::of_packet(packet) {
@@ -286,7 +285,9 @@ impl Outgoing {
     }
 
     /// As [`Outgoing::write`], with as much of the checksum as `summed` says.
-    #[inline]
+    ///
+    /// Always inlined: who writes knows the version and the options, and what he knows is not asked for.
+    #[inline(always)]
     pub fn write_summed(
         &self,
         into: &mut [u8],
@@ -396,27 +397,32 @@ impl Outgoing {
         }
         let pseudo =
             Sum::pseudo(self.tuple.local, self.tuple.remote, Protocol::TCP, content_len as u32);
-        let Some(sum) = pseudo else { return false };
-        let [c0, c1] = match summed {
-            Summed::All => sum.add_bytes(content).checksum(),
-            Summed::PseudoHeader => sum.folded(),
-        }
-        .to_be_bytes();
-        if let Some(field) = content.get_mut(16..18) {
-            field.copy_from_slice(&[c0, c1]);
-        }
+        let Some(pseudo) = pseudo else { return false };
+        let sum = match summed {
+            Summed::All => {
+                // As numbers: read back from memory they would have to wait until they are there.
+                let (from, to) = (self.tuple.local_port.into(), self.tuple.remote_port.into());
+                let rest = [offset, self.flags.0, w0, w1];
+                let fields = [from, to, self.seq.0, self.ack.0, u32::from_be_bytes(rest)];
+                let fields = Sum::of_words(fields).add_sum(self.options.sum(options));
+                !pseudo.add_sum(fields).add_bytes(data).folded()
+            }
+            Summed::PseudoHeader => pseudo.folded(),
+        };
+        let [c0, c1] = sum.to_be_bytes();
+        (header[16], header[17]) = (c0, c1);
         true
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
     use crate::options::tests::options;
 
-    fn tuple(six: bool) -> Tuple {
+    pub fn tuple(six: bool) -> Tuple {
         let (local, remote): (IpAddr, IpAddr) = match six {
             false => ([10, 0, 0, 1].into(), [10, 0, 0, 2].into()),
             true => ([0xfd; 16].into(), [0x20; 16].into()),
@@ -424,7 +430,7 @@ mod tests {
         Tuple { local, remote, local_port: 40_000, remote_port: 80 }
     }
 
-    fn packet(six: bool, options: Options, payload: &[u8]) -> Vec<u8> {
+    pub fn packet(six: bool, options: Options, payload: &[u8]) -> Vec<u8> {
         let outgoing = Outgoing {
             tuple: tuple(six),
             seq: Seq(0x0102_0304),

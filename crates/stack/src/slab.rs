@@ -80,6 +80,12 @@ impl<T: Slot> Slab<T> {
         self.slots.get(at as usize).filter(|slot| slot.next_vacant().is_none())
     }
 
+    /// The slot at `at`, taken or vacant: for who has it fetched and does not know yet what it is for.
+    #[inline]
+    pub(crate) fn slot(&self, at: u32) -> Option<&T> {
+        self.slots.get(at as usize)
+    }
+
     /// The one at `at`, if it is taken.
     #[inline]
     pub fn get_mut(&mut self, at: u32) -> Option<&mut T> {

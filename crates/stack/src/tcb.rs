@@ -1,11 +1,13 @@
 //! The state of a session: three cache lines.
 //!
-//! The first line has all that a segment in order touches, the second times and what is being recovered, the third what is
-//! seldom needed. Names are those of RFC 9293 §3.3.1 where it has them.
+//! A segment in order touches all three; a timer that finds nothing to do, which is most of them, the first alone. Names are those of RFC 9293 §3.3.1 where it has them.
+
+use std::net::{IpAddr, Ipv4Addr};
 
 use wirebeat_units::Nanos;
 
 use crate::api::Totals;
+use crate::segment::Tuple;
 use crate::seq::Seq;
 use crate::slab::{NONE, Slot};
 use crate::tick::Tick;
@@ -133,7 +135,7 @@ pub enum Timer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Tcb {
-    // The first line.
+    // The first line: its ends, what waits to be sent, and timers. What is called by a timer and has nothing to do touches no other.
     pub(crate) local: u32,
     pub(crate) remote: u32,
     pub(crate) local_port: u16,
@@ -145,7 +147,26 @@ pub struct Tcb {
     pub(crate) snd_shift: u8,
     pub(crate) rcv_shift: u8,
     pub(crate) snd_una: Seq,
+    /// Bytes of data since the session began.
+    pub(crate) offered: u64,
+    /// Likewise, up to `snd_una`.
+    pub(crate) acked: u64,
     pub(crate) snd_nxt: Seq,
+    pub(crate) timer_at: Tick,
+    pub(crate) ack_timer_at: Tick,
+    /// When the wheel calls, if it is armed.
+    pub(crate) wheel_at: Tick,
+    pub(crate) user: u32,
+    pub(crate) timer: Timer,
+    pub(crate) backoff: u8,
+    /// Acknowledgments to be sent at once.
+    pub(crate) acks_owed: u8,
+    /// Segments in order since the last acknowledgment went.
+    pub(crate) unacked: u8,
+
+    // The second line: windows, numbers and round trips, which a segment in order touches.
+    /// Bytes of data since the session began, up to `rcv_nxt`.
+    pub(crate) received: u64,
     pub(crate) snd_wnd: u32,
     pub(crate) rcv_nxt: Seq,
     /// The right edge of the window that was announced.
@@ -156,26 +177,26 @@ pub struct Tcb {
     pub(crate) ts_recent: u32,
     /// The most bytes of data in a segment, options taken off.
     pub(crate) mss: u16,
-    /// Acknowledgments to be sent at once.
-    pub(crate) acks_owed: u8,
     /// Duplicate acknowledgments in a row: segments that have left the network, where SACK does not tell.
     pub(crate) dup_acks: u8,
+    pub(crate) retries: u8,
     pub(crate) last_ack_sent: Seq,
-
-    // The second line. The first three count bytes of data since the session began.
-    pub(crate) offered: u64,
-    /// Up to `snd_una`.
-    pub(crate) acked: u64,
-    /// Up to `rcv_nxt`.
-    pub(crate) received: u64,
-    pub(crate) timer_at: Tick,
-    pub(crate) ack_timer_at: Tick,
     /// In microseconds, times 8; 0 before the first sample.
     pub(crate) srtt: u32,
     /// In microseconds, times 4.
     pub(crate) rttvar: u32,
     pub(crate) rtt_start: u32,
     pub(crate) rtt_seq: Seq,
+    /// What the peer has out of order: a block of ranges, or none.
+    pub(crate) scoreboard: u32,
+
+    // The third line: when something came and went, congestion, and what is being recovered.
+    /// What we have out of order.
+    pub(crate) reassembly: u32,
+    pub(crate) last_heard: Tick,
+    pub(crate) last_sent: Tick,
+    /// The largest window that the peer announced.
+    pub(crate) max_wnd: u32,
     pub(crate) ssthresh: u32,
     /// Recovery ends when this is acknowledged.
     pub(crate) recover: Seq,
@@ -183,23 +204,10 @@ pub struct Tcb {
     pub(crate) lost_edge: Seq,
     /// What lies before it was sent again in this recovery.
     pub(crate) high_rxt: Seq,
-
-    // The third line.
-    /// What the peer has out of order: a block of ranges, or none.
-    pub(crate) scoreboard: u32,
-    /// What we have out of order.
-    pub(crate) reassembly: u32,
-    pub(crate) user: u32,
     /// Acknowledged since the congestion window grew last.
     pub(crate) bytes_acked: u32,
-    pub(crate) last_heard: Tick,
-    pub(crate) last_sent: Tick,
     /// Bytes in order that the embedder has not consumed.
     pub(crate) unread: u32,
-    /// The largest window that the peer announced.
-    pub(crate) max_wnd: u32,
-    /// When the wheel calls, if it is armed.
-    pub(crate) wheel_at: Tick,
     pub(crate) phase: Phase,
     /// The window before the last reduction, in bytes (RFC 9438 §4.1).
     pub(crate) cubic_max: u32,
@@ -209,11 +217,6 @@ pub struct Tcb {
     pub(crate) tail_len: u16,
     /// As `mss`, before the path turned out to take less: what the peer's segments are measured by.
     pub(crate) rcv_mss: u16,
-    pub(crate) timer: Timer,
-    pub(crate) backoff: u8,
-    pub(crate) retries: u8,
-    /// Segments in order since the last acknowledgment went.
-    pub(crate) unacked: u8,
 }
 
 /// What congestion control counts in the phase it is in, three numbers each. Recovery, slow start and avoidance exclude each other.
@@ -323,6 +326,36 @@ impl Tcb {
         had
     }
 
+    /// A word of each line: who reads it has the processor fetch all of them.
+    #[inline]
+    pub(crate) fn lines(&self) -> u32 {
+        self.snd_una.0 ^ self.srtt ^ self.last_heard.0
+    }
+
+    /// Its ends, over IPv4.
+    #[inline(always)]
+    pub(crate) fn tuple_v4(&self) -> Option<Tuple> {
+        (!self.has(Marks::V6)).then(|| Tuple {
+            local: Ipv4Addr::from_bits(self.local).into(),
+            remote: Ipv4Addr::from_bits(self.remote).into(),
+            local_port: self.local_port,
+            remote_port: self.remote_port,
+        })
+    }
+
+    /// Whether its ends are these, over IPv4.
+    #[inline]
+    pub(crate) fn is_at(&self, tuple: &Tuple) -> bool {
+        let (IpAddr::V4(local), IpAddr::V4(remote)) = (tuple.local, tuple.remote) else {
+            return false;
+        };
+        self.local_port == tuple.local_port
+            && self.remote_port == tuple.remote_port
+            && self.local == local.to_bits()
+            && self.remote == remote.to_bits()
+            && !self.has(Marks::V6)
+    }
+
     /// Sequence numbers sent and not acknowledged.
     #[inline]
     pub(crate) fn outstanding(&self) -> u32 {
@@ -358,6 +391,7 @@ impl Tcb {
             rtt: (self.srtt > 0).then(|| Nanos::from_micros(self.smoothed_rtt().into())),
             acked: self.acked,
             received: self.received,
+            ..Totals::default()
         }
     }
 

@@ -17,6 +17,7 @@ const TAIL_MARGIN: Nanos = Nanos::from_millis(2);
 
 impl Tcb {
     /// What the main timer has to be for now.
+    #[inline]
     pub(crate) fn timer_needed(&self, core: &Core) -> Timer {
         let profile = core.profile(self.profile);
         if self.outstanding() > 0 {
@@ -39,29 +40,40 @@ impl Tcb {
     /// Sets the main timer for what is needed now, and sees to it that the wheel calls. To be called when a session was touched.
     #[inline]
     pub(crate) fn settle<A: Application>(&mut self, core: &mut Core, cx: &Context<'_, A>) {
-        if core.ready.has(cx.node) {
-            // It has its turn to send before long, and is settled then.
-            return;
+        // With a turn to send before long it is settled then.
+        if !core.ready.has(cx.node) {
+            self.settle_now(core, cx);
         }
+    }
+
+    /// As [`Tcb::settle`], after a turn to send.
+    #[inline(always)]
+    pub(crate) fn settle_now<A>(&mut self, core: &mut Core, cx: &Context<'_, A>) {
         let needed = self.timer_needed(core);
         if needed != self.timer {
-            self.timer = needed;
-            let profile = core.profile(self.profile);
-            let span = match needed {
-                Timer::Idle => Nanos::ZERO,
-                Timer::Retransmit | Timer::Persist => self.rto(profile),
-                Timer::KeepAlive => {
-                    profile.keep_alive.map_or(Nanos::ZERO, |keep_alive| keep_alive.idle)
-                }
-                Timer::FinWait2 => profile.fin_wait_2,
-            };
-            if needed == Timer::KeepAlive {
-                self.retries = 0;
-            }
-            self.clear(Marks(Marks::TAIL.0 | Marks::REORDER.0));
-            self.timer_at = Tick::after(cx.now, span);
+            self.change_timer(core, cx.now, needed);
         }
         core.arm(cx.tick, cx.node, self);
+    }
+
+    /// Sets the main timer anew, for what is `needed`.
+    #[inline(never)]
+    fn change_timer(&mut self, core: &Core, now: Nanos, needed: Timer) {
+        self.timer = needed;
+        let profile = core.profile(self.profile);
+        let span = match needed {
+            Timer::Idle => Nanos::ZERO,
+            Timer::Retransmit | Timer::Persist => self.rto(profile),
+            Timer::KeepAlive => {
+                profile.keep_alive.map_or(Nanos::ZERO, |keep_alive| keep_alive.idle)
+            }
+            Timer::FinWait2 => profile.fin_wait_2,
+        };
+        if needed == Timer::KeepAlive {
+            self.retries = 0;
+        }
+        self.clear(Marks(Marks::TAIL.0 | Marks::REORDER.0));
+        self.timer_at = Tick::after(now, span);
     }
 
     /// The queue of delayed acknowledgments called: whether one is due. It may have gone with data, or another one begun since.
@@ -95,6 +107,7 @@ impl Tcb {
     }
 
     /// Sets the timer for what is outstanding: a tail loss probe where that may help (RFC 8985 §7.2), or the retransmission timeout.
+    #[inline]
     pub(crate) fn await_ack(&mut self, now: Nanos, profile: &Profile) {
         self.timer = Timer::Retransmit;
         self.clear(Marks::REORDER);

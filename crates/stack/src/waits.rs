@@ -57,6 +57,13 @@ impl Waits {
         Some(at)
     }
 
+    /// Whether the time of a node has come at `now`.
+    #[inline]
+    pub fn is_due(&self, now: Tick) -> bool {
+        let mut fronts = self.queues.iter().filter_map(|queue| queue.entries.front());
+        fronts.any(|(at, _)| at.is_due(now))
+    }
+
     /// The next node whose time has come at `now`, and that time.
     #[inline]
     pub fn due(&mut self, now: Tick) -> Option<(u32, Tick)> {

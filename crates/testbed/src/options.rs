@@ -71,6 +71,8 @@ pub struct Offloads {
     pub gso: Offload,
     /// TCP segments leave the stack joined (TCP segmentation offload).
     pub tso: Offload,
+    /// Checksums are left to the device that sends.
+    pub checksum: Offload,
 }
 
 impl Offloads {
@@ -82,8 +84,12 @@ impl Offloads {
             "tx-tcp-mangleid-segmentation",
             "tx-tcp6-segmentation",
         ];
-        let all: [(Offload, &[&str]); 3] =
-            [(self.gro, &["rx-gro"]), (self.gso, &["tx-generic-segmentation"]), (self.tso, &TSO)];
+        let all: [(Offload, &[&str]); 4] = [
+            (self.gro, &["rx-gro"]),
+            (self.gso, &["tx-generic-segmentation"]),
+            (self.tso, &TSO),
+            (self.checksum, &["tx-checksum-ip-generic"]),
+        ];
         all.into_iter()
             .filter(|(offload, _)| *offload != Offload::Kept)
             .flat_map(|(offload, names)| names.iter().map(move |&n| (n, offload == Offload::On)))

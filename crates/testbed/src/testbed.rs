@@ -211,6 +211,28 @@ impl Testbed {
         testbed.connected()
     }
 
+    /// Three namespaces in a row: `wb0` at 10.77.0.1 is on a cable to port `p0` of the middle one, `wb1` at 10.77.0.2 on one to its
+    /// port `p1`. Nothing forwards between the two: that is up to whoever asked for it.
+    pub fn between(options: &Options) -> Result<Self, TestbedError> {
+        let device = create("device", Addressing::V4, Forwarding::Off)?;
+        let mut netlink = Netlink::open_in(&device)?;
+        let mut attach = |label: &str, number: u8| {
+            let namespace = create(label, options.addressing, Forwarding::Off)?;
+            let place = Place { network: 0, host: number + 1 };
+            let (interface, port) = (format!("wb{number}"), format!("p{number}"));
+            let (mtu, queues) = (options.mtu, options.queues);
+            let near = NewLink { name: port.clone(), mac: None, mtu, queues };
+            netlink.add_veth(&near, &place.new_link(&interface, options), &namespace)?;
+            let port = netlink.link_by_name(&port)?.index;
+            netlink.set_up(port)?;
+            configure(namespace, &interface, place, options)
+        };
+        let (a, b) = (attach("a", 0)?, attach("b", 1)?);
+        let testbed = Testbed { a, b, more: Vec::new(), device: Some(device) };
+        testbed.introduce(options)?;
+        testbed.connected()
+    }
+
     /// Three namespaces in a row: the middle one forwards between the networks 10.77.1.0/24 and
     /// 10.77.2.0/24 (fd77:6200:0:1::/64 and fd77:6200:0:2::/64), where it is host 254.
     pub fn router(options: &Options) -> Result<Self, TestbedError> {

@@ -20,7 +20,7 @@ impl Sum {
 
     /// The sum of what UDP and TCP prepend to their datagram of `len` bytes (RFC 768, RFC 9293 §3.1, RFC 8200 §8.1); `None`
     /// for addresses of two versions.
-    #[inline]
+    #[inline(always)]
     pub fn pseudo(
         source: IpAddr,
         destination: IpAddr,
@@ -63,16 +63,19 @@ impl Sum {
     #[inline]
     fn add_short(self, bytes: &[u8]) -> Sum {
         let (words, rest) = bytes.as_chunks::<8>();
-        let (half, rest) = rest.as_chunks::<4>();
-        let half = half.first().map_or(0, |half| u32::from_ne_bytes(*half));
-        let last = u32::from_ne_bytes(match *rest {
-            [] => [0; 4],
-            [a] => [a, 0, 0, 0],
-            [a, b, ..] => [a, b, rest.get(2).copied().unwrap_or(0), 0],
-        });
+        let last = match bytes.last_chunk::<8>() {
+            _ if rest.is_empty() => 0,
+            // What is left, with zeros behind it, is the end of the last word that there is whole.
+            Some(last) => (u64::from_le_bytes(*last) >> (64 - 8 * rest.len() as u32)).to_le(),
+            None => {
+                let mut last = [0; 8];
+                last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+                u64::from_ne_bytes(last)
+            }
+        };
         // Twice as wide as the words: carries gather in the upper half, and come round once.
         let words = words.iter().map(|word| u128::from(u64::from_ne_bytes(*word)));
-        let sum = words.sum::<u128>() + u128::from(u64::from(half) + u64::from(last));
+        let sum = words.sum::<u128>() + u128::from(last);
         let (sum, carry) = (sum as u64).overflowing_add((sum >> 64) as u64);
         self.add_native(sum + u64::from(carry))
     }
@@ -108,12 +111,29 @@ impl Sum {
         Sum(total + u64::from(carry))
     }
 
+    /// The sum of words of 32 bits, each as the number that its bytes are in network order; or of numbers of fewer bits.
+    #[must_use]
+    #[inline]
+    pub fn of_words<const N: usize>(words: [u32; N]) -> Sum {
+        Sum(words.into_iter().map(u64::from).sum())
+    }
+
+    /// The sum of both, where all that was added to this one had an even number of bytes.
+    #[must_use]
+    #[inline]
+    pub fn add_sum(self, other: Sum) -> Sum {
+        let (total, carry) = self.0.overflowing_add(other.0);
+        Sum(total + u64::from(carry))
+    }
+
     /// The sum in 16 bits; 0 only when all that was added was zero.
+    #[inline]
     pub fn folded(self) -> u16 {
         fold(self.0)
     }
 
     /// The checksum: the complement of the sum.
+    #[inline]
     pub fn checksum(self) -> u16 {
         !self.folded()
     }
@@ -122,10 +142,10 @@ impl Sum {
 /// The ones' complement sum of the four 16-bit words of `sum`; 0 only when `sum` is.
 #[inline]
 pub fn fold(sum: u64) -> u16 {
-    let sum = (sum >> 32) + (sum & 0xffff_ffff); // at most 33 bits
-    let sum = (sum >> 32) + (sum & 0xffff_ffff); // 32
-    let sum = (sum >> 16) + (sum & 0xffff); // 17
-    ((sum >> 16) + (sum & 0xffff)) as u16
+    // A number plus itself with its halves swapped has in its upper half the sum of both with the carry of the lower half, which is the
+    // one that comes round.
+    let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
+    (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
 }
 
 /// The Internet checksum of `bytes`. Over a message with a right checksum in it, it is 0.
@@ -189,6 +209,15 @@ mod tests {
     }
 
     #[test]
+    fn words_sum_as_their_bytes_do() {
+        let words = [0xffff_ffff, 0x0001_f203, 0, 0x8000_0001, 80];
+        let bytes: Vec<u8> = words.iter().flat_map(|word: &u32| word.to_be_bytes()).collect();
+        let sum = Sum::of_words(words);
+        assert_eq!(sum.checksum(), reference(&bytes));
+        assert_eq!(sum.add_sum(sum).checksum(), reference(&[&bytes[..], &bytes].concat()));
+    }
+
+    #[test]
     fn carries_come_round() {
         for len in [8, 9, 16, 64, 65, 9000] {
             let ones = vec![0xff; len];
@@ -197,6 +226,7 @@ mod tests {
         assert_eq!(fold(u64::MAX), 0xffff);
         assert_eq!(fold(0xffff_ffff_ffff_0001), 1);
         assert_eq!(fold(0xffff_0000_ffff_0000), 0xffff);
+        assert_eq!((fold(0), fold(1 << 63), fold(0xffff_ffff_0000_0001)), (0, 0x8000, 1));
     }
 
     proptest! {

@@ -13,7 +13,7 @@ use wirebeat_report::text::style::Style;
 use super::ReadArgs;
 use super::work::{archive_from, index_of};
 use crate::failure::Failure;
-use crate::output::{Answer, Output, ResultFiles};
+use crate::output::{Answer, AnswerFiles, Output};
 
 /// Devices that are shown unless all are asked for.
 const DEVICES: usize = 10;
@@ -49,7 +49,7 @@ pub struct Args {
         value_parser = |text: &str| crate::values::within(text, 0..=RECORDS_MAX))]
     records: u64,
     #[command(flatten)]
-    pub results: ResultFiles,
+    pub results: AnswerFiles,
     #[command(flatten)]
     reading: ReadArgs,
 }

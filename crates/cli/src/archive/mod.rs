@@ -29,7 +29,7 @@ use wirebeat_units::printable::printable_lines;
 
 use crate::failure::Failure;
 use crate::file::is_standard;
-use crate::output::{self, Output as Results, ReportArgs, ResultFiles};
+use crate::output::{self, Output as Results, ReportArgs};
 use wirebeat_units::Fault;
 use work::Work;
 
@@ -68,12 +68,11 @@ enum ArchiveCommand {
 impl Args {
     /// How the result is wanted.
     pub fn report(&self) -> ReportArgs {
-        let files = match &self.command {
-            ArchiveCommand::Inspect(args) => args.results.clone(),
-            ArchiveCommand::Verify(args) => args.results.clone(),
-            _ => ResultFiles::default(),
-        };
-        ReportArgs { files, ..ReportArgs::default() }
+        match &self.command {
+            ArchiveCommand::Inspect(args) => ReportArgs::from(&args.results.0),
+            ArchiveCommand::Verify(args) => ReportArgs::from(&args.results.0),
+            _ => ReportArgs::default(),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use wirebeat_units::human::{self, counted};
 
 use super::work::archive_from;
 use crate::failure::Failure;
-use crate::output::{Answer, Output, ResultFiles};
+use crate::output::{Answer, AnswerFiles, Output};
 
 /// What lengths in the other byte order are called.
 const TURNED: &str = "with lengths in the other byte order";
@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long, value_name = "END", default_value = "big", value_parser = super::byte_order)]
     length_order: wirebeat_archive::time_series::ByteOrder,
     #[command(flatten)]
-    pub results: ResultFiles,
+    pub results: AnswerFiles,
 }
 
 /// What was found.

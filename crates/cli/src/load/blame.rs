@@ -19,6 +19,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("tcp.congestion", "--congestion"),
     ("tcp.mss", "--mss"),
     ("tcp.pacing", "--pacing"),
+    ("tcp", TCP),
     ("dscp", "--dscp"),
     ("ttl", "--ttl"),
     ("stack", "--stack"),
@@ -51,6 +52,9 @@ const FLAGS: &[(&str, &str)] = &[
     ("program.bytes", "--bytes"),
 ];
 
+/// The flag of all keys of `tcp` that have none of their own.
+const TCP: &str = "--tcp";
+
 /// Keys that come from no flag.
 const OTHERS: &[(&str, &str)] = &[
     ("program.target", "the path of the URL"),
@@ -73,6 +77,11 @@ pub fn invalid(problem: &Invalid, scenario: &Scenario) -> Failure {
     let at = problem.at.to_string();
     match place(&at, scenario) {
         Some("") => failure,
+        // which of the keys it is
+        Some(TCP) => failure.at(match at.split_once(".tcp.") {
+            Some((_, key)) => format!("{TCP} {key}"),
+            None => TCP.to_owned(),
+        }),
         Some(place) => failure.at(place),
         None => failure.at(format!("{at} of --print-scenario")),
     }

@@ -1,9 +1,7 @@
 //! `--iperf3` and `--iperf2` of `wirebeat load` and `wirebeat serve`: the wires of other tools, which have no scenario.
 
-use std::net::SocketAddr;
-
 use clap::Args as ClapArgs;
-use wirebeat_run::iperf::{self, Amount, Direction, Protocol, TestSpec, Wire, WireServer};
+use wirebeat_run::iperf::{self, Amount, Direction, Protocol, Serving, TestSpec, Wire, WireServer};
 use wirebeat_traffic::scenario::FlowRate;
 use wirebeat_units::{BitRate, Layer, Nanos, Rate, fault};
 
@@ -11,7 +9,8 @@ use super::Args;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::signals::Signals;
-use crate::values::HostPort;
+use crate::values::{self, HostPort};
+use crate::watch::Watched;
 
 /// A test against a server of another tool.
 #[derive(ClapArgs, Debug)]
@@ -27,8 +26,8 @@ pub struct LoadArgs {
             "target", "iperf2", "departures", "users", "think", "hold", "count", "limit", "timeout", "clients", "program",
             "requests", "request_think", "pipeline", "server_closes", "method", "header", "body", "expect_status", "expect_size",
             "request_size", "response_size", "gap", "transport", "on_timeout", "query_type", "no_recursion", "expect_rcode",
-            "interface", "stack", "namespace", "cpu", "nagle", "ttl", "reset",
-            "seed", "expect", "print_scenario", "engine", "control", "peer", "key", "key_file"
+            "interface", "stack", "namespace", "cpu", "nagle", "tcp", "ttl", "reset",
+            "seed", "expect", "abort_on_fail", "print_scenario", "engine", "control", "peer", "key", "key_file"
         ]
     )]
     iperf3: Option<HostPort>,
@@ -43,8 +42,8 @@ pub struct LoadArgs {
             "target", "departures", "users", "think", "hold", "count", "limit", "timeout", "clients", "program",
             "requests", "request_think", "pipeline", "server_closes", "method", "header", "body", "expect_status", "expect_size",
             "request_size", "response_size", "gap", "transport", "on_timeout", "query_type", "no_recursion", "expect_rcode",
-            "interface", "stack", "namespace", "cpu", "nagle", "ttl", "reset",
-            "seed", "expect", "print_scenario", "engine", "control", "peer", "key", "key_file"
+            "interface", "stack", "namespace", "cpu", "nagle", "tcp", "ttl", "reset",
+            "seed", "expect", "abort_on_fail", "print_scenario", "engine", "control", "peer", "key", "key_file"
         ]
     )]
     iperf2: Option<HostPort>,
@@ -73,8 +72,8 @@ pub struct ServeArgs {
         long,
         conflicts_with_all = [
             "program", "iperf2", "timeout", "status", "framing", "header", "requests", "size", "request_size", "response_size",
-            "reverse", "both_ways", "bytes", "congestion", "mss", "nagle", "pacing", "dscp", "ttl", "namespace", "cpu", "time",
-            "seed", "expect", "print_scenario", "interface", "stack", "engine", "transport", "answer", "answer_ttl", "rcode"
+            "reverse", "both_ways", "bytes", "congestion", "mss", "nagle", "tcp", "pacing", "dscp", "ttl", "namespace", "cpu", "time",
+            "seed", "expect", "abort_on_fail", "print_scenario", "interface", "stack", "engine", "transport", "answer", "answer_ttl", "rcode"
         ]
     )]
     iperf3: bool,
@@ -85,14 +84,25 @@ pub struct ServeArgs {
         long,
         conflicts_with_all = [
             "program", "timeout", "status", "framing", "header", "requests", "size", "request_size", "response_size",
-            "reverse", "both_ways", "bytes", "congestion", "mss", "nagle", "pacing", "dscp", "ttl", "namespace", "cpu", "time",
-            "seed", "expect", "print_scenario", "interface", "stack", "engine", "transport", "answer", "answer_ttl", "rcode"
+            "reverse", "both_ways", "bytes", "congestion", "mss", "nagle", "tcp", "pacing", "dscp", "ttl", "namespace", "cpu", "time",
+            "seed", "expect", "abort_on_fail", "print_scenario", "interface", "stack", "engine", "transport", "answer", "answer_ttl", "rcode"
         ]
     )]
     iperf2: bool,
+    /// With --iperf3 and --iperf2: the longest test that a client may ask for [default: 1h]
+    ///
+    /// A client of iperf3 that asks for more is refused; a test of iperf 2 is ended then.
+    #[arg(long, value_name = "TIME", value_parser = values::time, conflicts_with = "program")]
+    max_duration: Option<Nanos>,
 }
 
 impl ServeArgs {
+    /// How clients are served.
+    pub fn serving(&self) -> Serving {
+        let usual = Serving::default();
+        Serving { longest: self.max_duration.unwrap_or(usual.longest), ..usual }
+    }
+
     /// Whose wire is spoken.
     pub fn wire(&self) -> Option<Wire> {
         match (self.iperf3, self.iperf2) {
@@ -110,7 +120,7 @@ pub fn load(wire: Wire, host: &HostPort, args: &Args, output: &mut Output) -> Re
     let address = host.resolve(wire.port()).map_err(|why| Failure::usage(why).at(flag))?;
     let server = WireServer { wire, address };
     let signals = Signals::watch()?;
-    let mut observer = output.observer();
+    let mut observer = output.observer(Watched::plain(&signals))?;
     let stop = signals.running();
     let report = iperf::load(server, &spec, &output.options(), &mut *observer, stop);
     drop(observer);
@@ -118,12 +128,11 @@ pub fn load(wire: Wire, host: &HostPort, args: &Args, output: &mut Output) -> Re
 }
 
 /// Serves the clients of another tool.
-pub fn serve(wire: Wire, address: SocketAddr, output: &mut Output) -> Result<u8, Failure> {
-    let server = WireServer { wire, address };
+pub fn serve(server: WireServer, serving: Serving, output: &mut Output) -> Result<u8, Failure> {
     let signals = Signals::watch()?;
-    let mut observer = output.observer();
+    let mut observer = output.observer(Watched::plain(&signals))?;
     let stop = signals.running();
-    let report = iperf::serve(server, false, &output.options(), &mut *observer, stop);
+    let report = iperf::serve(server, serving, &output.options(), &mut *observer, stop);
     drop(observer);
     Ok(output.report(&report.map_err(Failure::from)?))
 }
@@ -213,7 +222,7 @@ fn rate(args: &Args) -> Result<Option<BitRate>, Failure> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use clap::Parser;
 
     use super::*;
@@ -226,7 +235,7 @@ mod tests {
     }
 
     /// The test of a command line; '~' is a blank within a value.
-    fn of(line: &str) -> Result<TestSpec, Failure> {
+    pub(crate) fn of(line: &str) -> Result<TestSpec, Failure> {
         let line = Line::try_parse_from(line.split_whitespace().map(|word| word.replace('~', " ")));
         let line = line.map_err(|error| crate::usage::explain(&error))?;
         let (wire, _) = line.args.tool.server().unwrap();

@@ -9,6 +9,7 @@ pub mod iperf;
 pub mod program;
 mod scenario;
 pub mod target;
+mod tcp_key;
 
 use std::num::{NonZeroU8, NonZeroU16, NonZeroU32, NonZeroU64};
 
@@ -27,14 +28,17 @@ use wirebeat_units::{BitRate, Nanos, fault};
 
 use crate::ctl::ControlArgs;
 use crate::execute::execute;
+use crate::expect::AbortArgs;
 use crate::failure::Failure;
 use crate::key::KeyArgs;
 use crate::output::{Output, ReportArgs, print_data};
 use crate::sender;
 use crate::values::{self, Cpus, HostPort};
+use crate::watch::WatchArgs;
 use program::ClientArgs;
 pub use scenario::SERVER;
 use target::Target;
+use tcp_key::TcpKey;
 
 const BEYONDS: [(&str, &str, Beyond); 2] = [
     ("expire", "It does not start, and is counted as expired", Beyond::Expire),
@@ -118,6 +122,10 @@ pub struct Args {
     #[arg(long, value_name = "EXPECTATION", help_heading = "Report")]
     expect: Vec<Expectation>,
     #[command(flatten)]
+    abort: AbortArgs,
+    #[command(flatten)]
+    pub watch: WatchArgs,
+    #[command(flatten)]
     pub report: ReportArgs,
     /// Print the scenario that this command line means, and open nothing
     #[arg(long, conflicts_with = "json", help_heading = "Report")]
@@ -186,6 +194,9 @@ pub struct TcpArgs {
     /// No session sends faster than this: 10Mbps [default: no limit]
     #[arg(long, value_name = "RATE")]
     pacing: Option<BitRate>,
+    /// Another key of 'tcp' of a scenario, given once for each: syn-retries=2, keep-alive.idle=10s; with --stack own also sack=false
+    #[arg(long, value_name = "KEY=VALUE")]
+    tcp: Vec<TcpKey>,
     /// Differentiated services code point: a name such as ef, af41 or cs5, or 0 to 63
     #[arg(long, value_name = "DSCP")]
     pub dscp: Option<Dscp>,
@@ -196,15 +207,31 @@ pub struct TcpArgs {
 
 impl TcpArgs {
     /// As a scenario has it.
-    pub fn spec(&self, reset: bool) -> TcpSpec {
-        TcpSpec {
-            congestion: self.congestion.clone(),
-            mss: self.mss,
-            nagle: self.nagle,
-            pacing: self.pacing,
-            reset,
-            ..TcpSpec::default()
+    ///
+    /// # Errors
+    /// A key that was written twice, or has a flag that says the same.
+    pub fn spec(&self, reset: bool) -> Result<TcpSpec, Failure> {
+        let refuse = |why| Err(Failure::usage(why).at("--tcp"));
+        let keys = match tcp_key::read(&self.tcp) {
+            Ok(keys) => keys,
+            Err(why) => return refuse(why),
+        };
+        let twice = [
+            ("congestion", "--congestion", keys.congestion.is_some() && self.congestion.is_some()),
+            ("mss", "--mss", keys.mss.is_some() && self.mss.is_some()),
+            ("pacing", "--pacing", keys.pacing.is_some() && self.pacing.is_some()),
+        ];
+        if let Some((key, flag, _)) = twice.into_iter().find(|(.., twice)| *twice) {
+            return refuse(fault!("{key} and {flag} say the same"; "leave one of them out"));
         }
+        Ok(TcpSpec {
+            congestion: keys.congestion.clone().or_else(|| self.congestion.clone()),
+            mss: keys.mss.or(self.mss),
+            nagle: keys.nagle || self.nagle,
+            pacing: keys.pacing.or(self.pacing),
+            reset: keys.reset || reset,
+            ..keys
+        })
     }
 }
 
@@ -303,7 +330,8 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         return iperf::load(wire, host, args, output);
     }
     let peer = args.peer()?;
-    let options = Options { control: args.control.wanted(), peer, ..output.options() };
+    let (control, abort_on_fail) = (args.control.wanted(), args.abort.abort_on_fail);
+    let options = Options { control, peer, abort_on_fail, ..output.options() };
     run_or_print(&scenario::scenario(args)?, args.print_scenario, options, output)
 }
 

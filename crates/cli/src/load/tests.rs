@@ -52,6 +52,26 @@ fn a_name_is_the_host_of_requests() {
 }
 
 #[test]
+fn keys_of_tcp_without_a_flag_are_in_the_scenario() {
+    let meant =
+        scenario("http://10.0.2.9/ --count 1 --nagle --tcp rto.min=100ms --tcp syn-retries=2");
+    let tcp = meant.unwrap().sessions["http"].tcp.clone();
+    assert_eq!((tcp.nagle, tcp.syn_retries), (true, Some(2)));
+    assert_eq!(tcp.rto.min, Some(Nanos::from_millis(100)));
+    for (flags, says) in [
+        ("--tcp windows=3", "--tcp"),
+        ("--mss 900 --tcp mss=900", "--tcp: mss and --mss say the same"),
+        ("--tcp syn-retries=2 --tcp syn-retries=3", "--tcp: syn-retries is written twice"),
+        ("--tcp rto.min=20m", "--tcp rto.min: "),
+        ("--tcp rto.min=1s", "--tcp rto.min: the system's least timeout"),
+        ("--tcp initial-window=4", "--tcp initial-window: "),
+    ] {
+        let said = refused(&format!("http://10.0.2.9/ --count 1 {flags}"));
+        assert!(said.contains(says), "{flags}: {said}");
+    }
+}
+
+#[test]
 fn what_is_missing_is_said_with_an_example() {
     for (line, says) in [
         (

@@ -26,6 +26,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("packet.payload.text", "--payload"),
     ("packet.payload", "--payload"),
     ("departures", "--departures"),
+    ("expect", "--expect"),
     ("ports.sender.interface", "--interface"),
     ("ports.sender.namespace", "--namespace"),
     ("ports.sender.cores", "--cpu"),

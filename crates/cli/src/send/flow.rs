@@ -12,18 +12,19 @@ use wirebeat_traffic::scenario::header::payload::Payload;
 use wirebeat_traffic::scenario::{Departures, FlowRate, Size};
 use wirebeat_units::{Fault, fault};
 
+use crate::destination::Destination;
 use crate::packet::PacketArgs;
 use crate::usage;
-use crate::values::{self, Target};
+use crate::values;
 
 /// How a flow is sent and what its packets are.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Flow")]
 pub struct FlowArgs {
-    /// Where to send: an IP address, and a UDP port unless it is 9, the discard service
-    #[arg(long, value_name = "ADDRESS[:PORT]")]
-    pub to: Option<Target>,
-    /// How fast, for example 100kpps, 2Gbps or 50% of the link [default: as fast as the engine can]
+    /// Where to send: a host or its address, and a UDP port unless it is 9, the discard service
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub to: Option<Destination>,
+    /// How fast: 100kpps, 2Gbps, 50% of the link, or unlimited, as fast as the engine can
     ///
     /// Frames per second (100kpps, 1/10s); bits per second, counted in the frame with its FCS (2Gbps), on
     /// the line with preamble and gap (2Gbps@line) or in the payload (2Gbps@payload); or a share of the
@@ -63,7 +64,7 @@ impl FlowArgs {
     /// These, and where they say nothing, `usual`.
     pub fn or(self, usual: &FlowArgs) -> FlowArgs {
         FlowArgs {
-            to: self.to.or(usual.to),
+            to: self.to.or_else(|| usual.to.clone()),
             rate: self.rate.or_else(|| usual.rate.clone()),
             departures: self.departures.or_else(|| usual.departures.clone()),
             size: self.size.or_else(|| usual.size.clone()),
@@ -175,7 +176,7 @@ mod tests {
         let voice = flow("name=voice,rate=12500pps,size=214B,to=10.0.0.2:5004,dscp=ef,no-probe");
         assert_eq!(voice.name.as_deref(), Some("voice"));
         assert_eq!(voice.flow.rate, values::rate("12500pps").ok());
-        assert_eq!(voice.flow.to.unwrap().port, 5004);
+        assert_eq!(voice.flow.to, "10.0.0.2:5004".parse().ok());
         assert!(voice.flow.no_probe);
         let keys = keys();
         assert!(keys.starts_with(&["name", "to", "rate"].map(str::to_owned)), "{keys:?}");

@@ -14,17 +14,20 @@ use wirebeat_traffic::scenario::{LateChoice, Scenario};
 use wirebeat_units::Nanos;
 
 use crate::ctl::ControlArgs;
+use crate::destination::Hosts;
 use crate::execute::execute;
+use crate::expect::ExpectArgs;
 use crate::failure::Failure;
 use crate::output::{Output, ReportArgs, print_data};
 use crate::sender::{PeerArgs, PortArgs, StartArgs};
 use crate::values;
+use crate::watch::WatchArgs;
 use flow::{FlowArgs, NamedFlow};
 
 const EXAMPLES: &str = "\
 Examples:
   wirebeat send --to 10.0.0.2:9 --rate 100kpps
-  wirebeat send --to 10.0.0.2 --interface eth1 --engine kernel --size 64B --time 30s
+  wirebeat send --to 10.0.0.2 --rate unlimited --interface eth1 --engine kernel --size 64B --time 30s
   wirebeat send --to 10.0.0.2 --flow name=voice,rate=12500pps,size=214B,dscp=ef \\
                               --flow name=bulk,rate=2Gbps,size=1518B
   wirebeat send --to 10.0.0.2 --rate 100kpps --peer 10.0.0.2 --key-file lab.key";
@@ -35,7 +38,7 @@ Examples:
 /// measures what arrives, and the report holds both ends.
 #[derive(ClapArgs, Debug)]
 #[command(
-    override_usage = "wirebeat send --to <ADDRESS[:PORT]> [OPTIONS]",
+    override_usage = "wirebeat send --to <HOST[:PORT]> --rate <RATE> [OPTIONS]",
     after_long_help = EXAMPLES
 )]
 pub struct Args {
@@ -61,6 +64,10 @@ pub struct Args {
     peer: PeerArgs,
     #[command(flatten)]
     control: ControlArgs,
+    #[command(flatten)]
+    expect: ExpectArgs,
+    #[command(flatten)]
+    pub watch: WatchArgs,
     #[command(flatten)]
     pub report: ReportArgs,
     /// Print the scenario that this command line means, and send nothing
@@ -90,15 +97,18 @@ struct RunArgs {
 
 /// Sends.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
-    let scenario = scenario::scenario(args)?;
+    let mut tell = |line: &str| output.notice(line);
+    let scenario = scenario::scenario(args, &mut Hosts::new(&mut tell))?;
     if args.print_scenario {
         let yaml = scenario.to_yaml().map_err(|error| Failure::usage(error.to_string()))?;
         print_data(&yaml)?;
         return Ok(0);
     }
     let (peer, control) = (args.peer.peer()?, args.control.wanted());
-    let options = Options { peer, control, ..output.options() };
+    let abort_on_fail = args.expect.abort.abort_on_fail;
+    let options = Options { peer, control, abort_on_fail, ..output.options() };
     check(&scenario, &options)?;
+    scenario::check_rates(args)?;
     execute(&scenario, options, output, |error| blame::error(error, &scenario))
 }
 
@@ -128,6 +138,6 @@ pub(crate) mod tests {
     pub(crate) fn scenario(line: &str) -> Result<Scenario, Failure> {
         let line = Line::try_parse_from(line.split_whitespace());
         let line = line.map_err(|error| crate::usage::explain(&error))?;
-        super::scenario::scenario(&line.args)
+        super::scenario::scenario(&line.args, &mut Hosts::new(&mut |_| {}))
     }
 }

@@ -7,6 +7,7 @@ use wirebeat_units::fault;
 
 use super::flow::FlowArgs;
 use super::{Args, blame};
+use crate::destination::Hosts;
 use crate::failure::Failure;
 use crate::sender::PORT;
 use crate::values::Target;
@@ -15,22 +16,24 @@ use crate::values::Target;
 pub const FLOW: &str = "flow";
 
 /// The scenario that a command line means, checked.
-pub fn scenario(args: &Args) -> Result<Scenario, Failure> {
+pub fn scenario(args: &Args, hosts: &mut Hosts<'_>) -> Result<Scenario, Failure> {
     let usual = Scenario::default();
     let mut scenario = Scenario { seed: args.run.seed.unwrap_or(usual.seed), ..usual };
     scenario.ports.insert(PORT.to_owned(), args.port.spec());
     if args.flows.is_empty() {
-        scenario.flows.insert(FLOW.to_owned(), flow(&args.flow)?);
+        scenario.flows.insert(FLOW.to_owned(), flow(&args.flow, hosts)?);
     }
     for (number, named) in (1..).zip(&args.flows) {
         let name = named.name.clone().unwrap_or_else(|| format!("{FLOW}-{number}"));
         let place = format!("--flow name={name}");
-        let spec = flow(&named.flow.clone().or(&args.flow)).map_err(|e| e.at(place.clone()))?;
+        let own = named.flow.clone().or(&args.flow);
+        let spec = flow(&own, hosts).map_err(|e| e.at(place.clone()))?;
         if scenario.flows.insert(name.clone(), spec).is_some() {
             let twice = fault!("two flows are named '{name}'"; "give each a name of its own");
             return Err(Failure::usage(twice).at(place));
         }
     }
+    scenario.expect = args.expect.expect.clone();
     scenario.run = run(args);
     scenario.check().map_err(|problem| blame::invalid(&problem, &scenario))?;
     Ok(scenario)
@@ -46,15 +49,38 @@ fn run(args: &Args) -> RunSpec {
     }
 }
 
-fn flow(args: &FlowArgs) -> Result<FlowSpec, Failure> {
-    let Some(to) = args.to else {
+/// Refuses a flow without a rate: frames as fast as the engine can are nothing to send by a slip.
+pub fn check_rates(args: &Args) -> Result<(), Failure> {
+    let has_rate = |flow: &FlowArgs| flow.rate.is_some() || args.flow.rate.is_some();
+    let without = (1..).zip(&args.flows).find(|(_, named)| !has_rate(&named.flow));
+    let place = match without {
+        Some((number, named)) => {
+            let name = named.name.clone().unwrap_or_else(|| format!("{FLOW}-{number}"));
+            Some(format!("--flow name={name}"))
+        }
+        None if args.flows.is_empty() && !has_rate(&args.flow) => None,
+        None => return Ok(()),
+    };
+    let why = fault!(
+        "nothing says how fast to send";
+        "give --rate, for example --rate 100kpps; --rate unlimited is as fast as the engine can"
+    );
+    let failure = Failure::usage(why);
+    Err(match place {
+        Some(place) => failure.at(place),
+        None => failure,
+    })
+}
+
+fn flow(args: &FlowArgs, hosts: &mut Hosts<'_>) -> Result<FlowSpec, Failure> {
+    let Some(to) = &args.to else {
         return Err(Failure::usage(
             fault!("there is no destination"; "give --to, for example --to 10.0.0.2:9"),
         ));
     };
     let usual = FlowSpec::from_port(PORT);
     Ok(FlowSpec {
-        packet: packet(args, to)?.into(),
+        packet: packet(args, hosts.resolve(to)?)?.into(),
         size: args.size.clone(),
         rate: args.rate.clone().unwrap_or_default(),
         departures: args.departures.clone().unwrap_or_default(),

@@ -1,8 +1,10 @@
 //! `wirebeat ctl` and the sessions that it changes, each inside namespaces that the test made.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -20,9 +22,13 @@ fn cable() -> Testbed {
 
 /// A session of a minute with the flow 'x', to be controlled at `socket`. Its report is written beside that.
 fn session(bed: &Testbed, socket: &str) -> Process {
+    session_with(bed, socket, "")
+}
+
+fn session_with(bed: &Testbed, socket: &str, more: &str) -> Process {
     let flow = "--flow name=x,rate=1kpps --engine packet --time 60s";
     let line = format!(
-        "send --to {} --interface wb0 {flow} --control={socket} --json {socket}.json",
+        "send --to {} --interface wb0 {flow} --control={socket} --json {socket}.json {more}",
         bed.b.ipv4
     );
     let program = Program::new(&bed.a.namespace, env!("CARGO_BIN_EXE_wirebeat"));
@@ -94,7 +100,7 @@ fn the_socket_of_a_killed_session_is_replaced_and_that_of_a_living_one_is_not() 
     assert!(Path::new(&socket).exists(), "a killed session cannot remove it");
     let living = session(&bed, &socket);
     begun(&socket);
-    let line = format!("send --to 127.0.0.1 --count 1 --control={socket}");
+    let line = format!("send --to 127.0.0.1 --rate 1pps --count 1 --control={socket}");
     let program = Program::new(&bed.a.namespace, env!("CARGO_BIN_EXE_wirebeat"));
     let second = program.args(line.split_whitespace()).spawn().unwrap().wait(PATIENCE).unwrap();
     assert_eq!(second.status.code(), Some(2), "{second:?}");
@@ -133,6 +139,108 @@ fn another_user_is_sent_away_even_where_the_file_lets_him_in() {
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
 }
 
+/// The lines of JSON of a stream.
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn what_a_run_counts_is_told_while_it_goes_on_and_adds_up_to_its_report() {
+    require!(Capability::NetworkNamespaces);
+    let (bed, scratch) = (cable(), private("stats"));
+    let socket = scratch.path("one.sock");
+    let session = session_with(&bed, &socket, "--interval 100ms");
+    begun(&socket);
+    let stats = |more: &str| {
+        let line = format!("ctl --control {socket} stats {more}");
+        command(&line.split_whitespace().collect::<Vec<_>>())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    // by two readers from the start to the end, one of whom reads nothing before that
+    let follower = stats("--last 1000 --follow --json-lines");
+    let rows = stats("--last 1000 --follow --interval 300ms");
+    let few = line(&format!("ctl --control {socket} stats --last 0 --count 3"));
+    assert_eq!((few.code, few.err.as_str()), (0, ""), "{few:?}");
+    let printed: Vec<&str> = few.out.lines().collect();
+    assert!(printed.len() == 4 && printed[3].starts_with("total: "), "{printed:?}");
+    assert!(printed[..3].iter().all(|row| row.contains(" s  sent ")), "{printed:?}");
+
+    let seen = lines(&line(&format!("ctl --control {socket} stats --last 2 --json-lines")).out);
+    assert_eq!(seen.len(), 3, "{seen:?}");
+    let (one, two, total) = (&seen[0]["interval"], &seen[1]["interval"], &seen[2]["total"]);
+    assert_eq!(one["to_ns"], two["from_ns"]);
+    assert_eq!((&total["from_ns"], &total["to_ns"]), (&0.into(), &two["to_ns"]));
+    let sent = |of: &Value| of["total"]["sent"]["frames"].as_u64().unwrap();
+    assert!(sent(one) > 0 && sent(total) >= sent(one) + sent(two));
+
+    // a change does not wait for those who follow
+    assert_eq!(run(&["ctl", "--control", &socket, "stop", "--all"]).code, 0);
+    assert_eq!(session.wait(PATIENCE).unwrap().status.code(), Some(0));
+    let report: Value =
+        serde_json::from_str(&fs::read_to_string(socket.clone() + ".json").unwrap()).unwrap();
+    let followed = follower.wait_with_output().unwrap();
+    assert!(followed.status.success());
+    let told = lines(&String::from_utf8(followed.stdout).unwrap());
+    let (total, intervals) = told.split_last().unwrap();
+    let all: u64 = intervals.iter().map(|line| sent(&line["interval"])).sum();
+    let reported = report["total"]["sent"]["sent"]["frames"].as_u64().unwrap();
+    assert_eq!((all, sent(&total["total"])), (reported, reported));
+    let of_report = report["intervals"].as_array().unwrap().len();
+    assert_eq!(intervals.len(), of_report, "{intervals:?}");
+    let rows = rows.wait_with_output().unwrap();
+    let rows = String::from_utf8(rows.stdout).unwrap();
+    assert_eq!(rows.lines().count(), of_report.div_ceil(3) + 1, "{rows}");
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_its_followers_with_an_error() {
+    require!(Capability::NetworkNamespaces);
+    let (bed, scratch) = (cable(), private("stats-killed"));
+    let socket = scratch.path("one.sock");
+    let session = session(&bed, &socket);
+    begun(&socket);
+    let line = ["ctl", "--control", &socket, "stats", "--follow", "--json-lines"];
+    let follower = command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // until it is there
+    while run(&line[..4]).code != 0 {}
+    std::thread::sleep(Duration::from_millis(300));
+    session.kill();
+    session.wait(PATIENCE).unwrap();
+    let ended = follower.wait_with_output().unwrap();
+    let told = lines(&String::from_utf8(ended.stdout).unwrap());
+    assert_eq!(ended.status.code(), Some(3), "{told:?}");
+    assert_eq!(told.last().unwrap()["error"]["exit_code"], 3, "{told:?}");
+}
+
+#[test]
+fn too_many_followers_are_sent_away_and_changes_still_get_through() {
+    require!(Capability::NetworkNamespaces);
+    let (bed, scratch) = (cable(), private("stats-many"));
+    let socket = scratch.path("one.sock");
+    let session = session(&bed, &socket);
+    begun(&socket);
+    let follow = ["ctl", "--control", &socket, "stats", "--follow"];
+    let follower = || {
+        let mut child = command(&follow).stdout(Stdio::piped()).spawn().unwrap();
+        // until it is one
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut String::new()).unwrap();
+        (child, out)
+    };
+    let followers: Vec<_> = (0..4).map(|_| follower()).collect();
+    let refused = run(&follow);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("4 others follow this run already"), "{refused:?}");
+    assert_eq!(run(&["ctl", "--control", &socket, "stats"]).code, 0);
+    assert_eq!(run(&["ctl", "--control", &socket, "stop", "--all"]).code, 0);
+    assert_eq!(session.wait(PATIENCE).unwrap().status.code(), Some(0));
+    for (mut child, _) in followers {
+        assert!(child.wait().unwrap().success());
+    }
+}
+
 #[test]
 fn the_only_session_is_found_and_none_is_told() {
     let scratch = private("find");
@@ -148,7 +256,10 @@ fn a_place_where_others_can_write_is_refused() {
     let (bed, scratch) = (cable(), private("open"));
     fs::set_permissions(&scratch.0, fs::Permissions::from_mode(0o777)).unwrap();
     let socket = scratch.path("one.sock");
-    let line = format!("send --to {} --interface wb0 --count 1 --control={socket}", bed.b.ipv4);
+    let line = format!(
+        "send --to {} --interface wb0 --rate 1pps --count 1 --control={socket}",
+        bed.b.ipv4
+    );
     let program = Program::new(&bed.a.namespace, env!("CARGO_BIN_EXE_wirebeat"));
     let refused = program.args(line.split_whitespace()).spawn().unwrap().wait(PATIENCE).unwrap();
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
@@ -193,7 +304,7 @@ fn the_runtime_directory_of_another_user_is_not_used() {
 
 #[test]
 fn what_a_foreign_session_says_does_nothing_on_a_terminal() {
-    use std::io::{BufRead, BufReader, Write};
+    use std::io::Write;
     use std::os::unix::net::UnixListener;
     let scratch = private("foreign");
     let socket = scratch.path("one.sock");

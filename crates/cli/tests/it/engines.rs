@@ -134,7 +134,8 @@ fn traffic_to_this_host_itself_is_sent_by_sockets_and_said_so() {
 fn the_engine_null_sends_nowhere_and_is_not_received_with() {
     let folder = Scratch::new("null");
     let json = folder.path("report.json");
-    let line = format!("send --to 192.0.2.1 --engine null --count 5000 --json {json}");
+    let line =
+        format!("send --to 192.0.2.1 --rate unlimited --engine null --count 5000 --json {json}");
     let sent = crate::run(&line.split_whitespace().collect::<Vec<_>>());
     assert_eq!(sent.code, 0, "{sent:?}");
     let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();

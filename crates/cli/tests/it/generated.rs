@@ -26,6 +26,43 @@ fn the_completions_of_bash_are_bash() {
     assert!(bash.wait().unwrap().success());
 }
 
+/// What bash offers for a line: the completion function is called as bash calls it.
+fn completed(words: &[&str]) -> Vec<String> {
+    let script = run(&["completions", "bash"]).out;
+    let (last, before) = (words.last().unwrap(), words[words.len() - 2]);
+    let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+    let call = format!(
+        "COMP_WORDS=({}); COMP_CWORD={}; _wirebeat wirebeat '{last}' '{before}'; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        quoted.join(" "),
+        words.len() - 1
+    );
+    let mut bash = Command::new("bash");
+    let mut bash = bash.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    bash.stdin.take().unwrap().write_all((script + &call + "\n").as_bytes()).unwrap();
+    let ended = bash.wait_with_output().unwrap();
+    assert!(ended.status.success());
+    String::from_utf8(ended.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_interfaces_commands_and_examples() {
+    let interfaces: Vec<String> = fs::read_dir("/sys/class/net")
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    for command in ["send", "receive", "run"] {
+        let mut offered = completed(&["wirebeat", command, "--interface", ""]);
+        offered.sort();
+        let mut expected = interfaces.clone();
+        expected.sort();
+        assert_eq!(offered, expected, "{command}");
+    }
+    assert_eq!(completed(&["wirebeat", "send", "--interface", "lo"]), ["lo"]);
+    assert_eq!(completed(&["wirebeat", "exa"]), ["examples"]);
+    assert!(completed(&["wirebeat", "examples", ""]).contains(&"single".to_owned()));
+    assert!(completed(&["wirebeat", "send", "--eng"]).contains(&"--engine".to_owned()));
+}
+
 #[test]
 fn the_manual_has_a_page_for_each_command() {
     let page = run(&["man"]).out;

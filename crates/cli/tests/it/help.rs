@@ -3,7 +3,7 @@
 use crate::{golden, run};
 
 /// All of them.
-pub const COMMANDS: [&str; 17] = [
+pub const COMMANDS: [&str; 21] = [
     "send",
     "receive",
     "capture",
@@ -11,13 +11,17 @@ pub const COMMANDS: [&str; 17] = [
     "load",
     "serve",
     "run",
+    "sweep",
+    "test",
     "report",
+    "compare",
     "check",
     "explain",
     "convert",
     "archive",
     "ctl",
     "demo",
+    "examples",
     "doctor",
     "completions",
     "man",

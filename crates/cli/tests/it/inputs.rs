@@ -42,7 +42,7 @@ fn a_key_file_or_an_included_file_that_is_a_pipe_is_refused_at_once() {
             "not a regular file",
         ),
         (
-            format!("send --to 127.0.0.1:9 --peer 127.0.0.1:9 --key-file {pipe}"),
+            format!("send --to 127.0.0.1:9 --rate 1kpps --peer 127.0.0.1:9 --key-file {pipe}"),
             "not a regular file",
         ),
         (format!("check {top}"), "not a regular file"),

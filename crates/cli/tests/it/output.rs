@@ -15,7 +15,7 @@ fn json(text: &str) -> Value {
 #[test]
 fn with_json_errors_are_json_too() {
     for arguments in [
-        "send --to nowhere --json -",
+        "send --to 10.0.0 --json -",
         "send --json=- --unknown",
         "send --json -",
         "run --json - /nonexistent/scenario.yaml",
@@ -131,7 +131,7 @@ fn a_closed_standard_output_takes_no_result() {
         assert!(told.contains("it is closed"), "{arguments:?}: {told}");
     }
     // an error is told all the same
-    let (code, told) = closed(&["send", "--to", "nowhere", "--json", "-"]);
+    let (code, told) = closed(&["send", "--to", "10.0.0", "--json", "-"]);
     assert!(code == Some(2) && told.starts_with("error: "), "{told}");
 }
 
@@ -183,7 +183,7 @@ fn an_output_that_fails_hides_nothing_that_is_worse() {
     for (line, code) in [
         (format!("replay {whole} --to 127.0.0.1 --json /dev/full"), 5),
         (format!("replay {archive} --to 127.0.0.1 --json /dev/full"), 1),
-        ("send --to nowhere --json /dev/full".to_owned(), 2),
+        ("send --to 10.0.0 --json /dev/full".to_owned(), 2),
     ] {
         let ended = crate::line(&line);
         assert_eq!(ended.code, code, "{line}: {ended:?}");

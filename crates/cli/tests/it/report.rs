@@ -1,6 +1,10 @@
-//! `wirebeat report`: what it says of files that are no packet logs. What it makes of logs is tested beside `report_log`.
+//! `wirebeat report`: reports in JSON in every format and side by side, and what it says of files that are none. What it makes of
+//! packet logs is tested beside `report_log`.
 
 use std::fs;
+use std::process::Command;
+
+use wirebeat_testbed::{Capability, require};
 
 use crate::{Scratch, run};
 
@@ -24,4 +28,146 @@ fn a_file_that_is_no_packet_log_is_told_with_its_remedy() {
         assert!(ended.code == 2 && ended.out.contains("\"exit_code\": 2"), "{ended:?}");
     }
     assert_eq!(fs::read_to_string(&other).unwrap(), "time,port\n1,a\n");
+}
+
+/// A report with histograms.
+const TWO_FLOWS: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../report/tests/golden/two_flows.json");
+
+#[test]
+fn a_report_in_json_is_shown_again_in_every_format() {
+    let scratch = Scratch::new("report-formats");
+    let [html, csv, markdown, pictures] =
+        ["r.html", "r.csv", "r.md", "pictures"].map(|name| scratch.path(name));
+    // written twice: what is there already is of ours
+    for _ in 0..2 {
+        let ended = run(&[
+            "report",
+            TWO_FLOWS,
+            "--html",
+            &html,
+            "--csv",
+            &csv,
+            "--markdown",
+            &markdown,
+            "--pictures",
+            &pictures,
+        ]);
+        assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{ended:?}");
+        assert!(ended.out.contains("voice") && ended.out.contains("bulk"), "{}", ended.out);
+    }
+    let page = fs::read_to_string(&html).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("id=\"distribution-delay-t\""));
+    assert_eq!(fs::read_to_string(&csv).unwrap().lines().count(), 4);
+    assert!(fs::read_to_string(&markdown).unwrap().contains("| voice |"));
+    let svg = fs::read_to_string(format!("{pictures}/distribution-delay.svg")).unwrap();
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+    // the same report comes out as JSON
+    let again = run(&["report", TWO_FLOWS, "--json", "--histograms"]);
+    assert_eq!(again.out, fs::read_to_string(TWO_FLOWS).unwrap());
+}
+
+#[test]
+fn several_reports_are_put_side_by_side() {
+    let ended = run(&["report", TWO_FLOWS, TWO_FLOWS]);
+    assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{ended:?}");
+    assert!(
+        ended.out.contains("flow voice") && ended.out.contains("as the first"),
+        "{}",
+        ended.out
+    );
+    let ended = run(&["report", TWO_FLOWS, TWO_FLOWS, "--csv"]);
+    assert_eq!(ended.out.lines().count(), 7, "{}", ended.out);
+}
+
+#[test]
+fn json_that_is_no_report_is_told_apart() {
+    let scratch = Scratch::new("report-json");
+    for (content, told) in [
+        ("{}", "it is no report"),
+        ("{", "it is no report"),
+        (r#"{"schema_version":"3","flows":[]}"#, "schema version '3'"),
+        (r#"{"schema_version":"4","runs":[]}"#, "several runs"),
+        (
+            r#"{"schema_version":"4","error":{"message":"no such interface","exit_code":2}}"#,
+            "there was no report: no such interface",
+        ),
+    ] {
+        let file = scratch.file("x.json", content.as_bytes());
+        let ended = run(&["report", &file]);
+        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{ended:?}");
+        assert!(ended.err.contains(told) && ended.err.contains(&file), "{}", ended.err);
+    }
+}
+
+/// `--json-lines` has the report in its last line.
+#[test]
+fn a_report_is_found_behind_the_lines_of_its_intervals() {
+    let scratch = Scratch::new("report-lines");
+    let report: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(TWO_FLOWS).unwrap()).unwrap();
+    let lines = format!("{{\"from_ns\":0}}\n{{\"from_ns\":1}}\n{report}\n");
+    let ended = run(&["report", &scratch.file("x.jsonl", lines.as_bytes())]);
+    assert!(ended.code == 0 && ended.out.contains("voice"), "{ended:?}");
+}
+
+#[test]
+fn results_do_not_overwrite_what_is_not_theirs() {
+    let scratch = Scratch::new("report-over");
+    let mine = scratch.file("mine.html", b"<!DOCTYPE html><title>mine</title>");
+    let ended = run(&["report", TWO_FLOWS, "--html", &mine]);
+    assert!(ended.code == 2 && ended.err.contains("there is a file already"), "{ended:?}");
+    fs::create_dir(scratch.path("p")).unwrap();
+    scratch.file("p/distribution-delay.svg", b"<svg>mine</svg> and more than the mark");
+    let ended = run(&["report", TWO_FLOWS, "--pictures", &scratch.path("p")]);
+    assert!(ended.code == 5 && ended.err.contains("no picture of ours"), "{ended:?}");
+    let ended = run(&["report", TWO_FLOWS, "--html", "--csv"]);
+    assert!(ended.code == 2 && ended.out.contains("standard output too"), "{ended:?}");
+}
+
+/// On a phone of 360 px, in a browser that enforces the page's policy: nothing is refused, nothing fails, nothing is wider than
+/// the page, and the script sorts and filters.
+#[test]
+fn the_page_works_in_a_browser_at_the_width_of_a_phone() {
+    require!(Capability::Program("chromium"));
+    let scratch = Scratch::new("report-browser");
+    let [one, two] = ["one.html", "two.html"].map(|name| scratch.path(name));
+    assert_eq!(run(&["report", TWO_FLOWS, "--html", &one]).code, 0);
+    assert_eq!(run(&["report", TWO_FLOWS, TWO_FLOWS, "--html", &two]).code, 0);
+    // before the policy, which would refuse it
+    let probe = "<head><script>const bad = [];\
+        addEventListener('error', (event) => bad.push(event.message));\
+        document.addEventListener('securitypolicyviolation', (event) => bad.push(event.violatedDirective));\
+        addEventListener('load', () => {\
+          const wide = document.documentElement.scrollWidth;\
+          const rows = () => [...document.querySelectorAll('#flows tbody tr')];\
+          const names = () => rows().filter((row) => !row.hidden).map((row) => row.cells[0].textContent).join();\
+          const told = [innerWidth, wide <= innerWidth, names()];\
+          document.querySelector('#flows thead button')?.click();\
+          told.push(names());\
+          const input = document.querySelector('.filter input');\
+          if (input) { input.value = 'VOI'; input.dispatchEvent(new Event('input')); }\
+          told.push(names());\
+          parent.postMessage([...told, bad.join()].join(' '), '*');\
+        });</script>";
+    for (page, told) in [(&one, "360 true voice,bulk bulk,voice voice "), (&two, "360 true    ")] {
+        let text = fs::read_to_string(page).unwrap().replacen("<head>", probe, 1);
+        fs::write(page, text).unwrap();
+        let frame = format!(
+            "<iframe src=\"file://{page}\" width=360 height=800 style=\"border:0\"></iframe>\
+             <script>onmessage = (event) => {{ document.body.textContent = `told:${{event.data}}:` }}</script>"
+        );
+        let frame = scratch.file("frame.html", frame.as_bytes());
+        let profile = scratch.path("profile");
+        let ended = Command::new("chromium")
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=800,900"])
+            .args(["--virtual-time-budget=5000", "--dump-dom", "--enable-logging=stderr"])
+            .args([format!("--user-data-dir={profile}"), format!("file://{frame}")])
+            .output()
+            .unwrap();
+        let (dom, log) =
+            (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+        assert!(dom.contains(&format!("told:{told}:")), "{page}: {dom}\n{log}");
+        assert!(!log.contains("CONSOLE"), "{log}");
+    }
 }

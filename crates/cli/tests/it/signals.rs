@@ -107,7 +107,8 @@ fn before_it_sends_a_signal_ends_it() {
     // A receiver that accepts and says nothing keeps a sender waiting before it begins.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let peer = silent.local_addr().unwrap().to_string();
-    let running = Running::start(&["send", "--to", "127.0.0.1:9", "--peer", &peer]);
+    let running =
+        Running::start(&["send", "--to", "127.0.0.1:9", "--rate", "1kpps", "--peer", &peer]);
     let _connection = silent.accept().unwrap();
     running.signal(Signal::INT);
     assert_eq!(running.end(), (Some(130), String::new()));

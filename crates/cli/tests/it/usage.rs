@@ -9,7 +9,8 @@ const WRONG: &[&str] = &[
     "snd",
     "send",
     "send --to",
-    "send --to nowhere",
+    "send --to 10.0.0",
+    "send --to lab2:0",
     "send --to 10.0.0.2:0",
     "send --to 10.0.0.2:99999",
     "send --to 10.0.0.2 --rate 5",
@@ -21,10 +22,20 @@ const WRONG: &[&str] = &[
     "send --to 10.0.0.2 --size 63",
     "send --to 10.0.0.2 --size 70000B",
     "send --to 2001:db8::1 --size 64B",
+    "send --to 10.0.0.2",
+    "send --to 10.0.0.2 --count 5",
+    "send --to 10.0.0.2 --flow name=a,rate=1pps --flow name=b",
     "send --to 10.0.0.2 --rat 5pps",
     "send --to 10.0.0.2 --xyzzy 5",
     "send --to 10.0.0.2 extra",
     "send --to 10.0.0.2 --time 10",
+    "send --to 10.0.0.2 --rate 1G --time 10",
+    "send -c 10.0.0.2 -u -b 100M -t 10 -l 1470 -P 4 -R -J",
+    "send -c 10.0.0.2 -u -b 100M -t 10 -l 1470",
+    "send -c lab2 -u -w 1M",
+    "-c 10.0.0.2 -P 4",
+    "replay -i eth1 --topspeed --loop 3 file.pcap",
+    "replay -i eth1 --mbps 100 /nonexistent/file.pcap",
     "send --to 10.0.0.2 --time 0s",
     "send --to 10.0.0.2 --count 0",
     "send --to 10.0.0.2 --count 1k",
@@ -60,7 +71,6 @@ const WRONG: &[&str] = &[
     "send --to 10.0.0.2 --flow rat=5pps",
     "send --to 10.0.0.2 --flow rate=5",
     "send --to 10.0.0.2 --flow name=a,size=64B --flow name=a",
-    "send --to 10.0.0.2 --flow name=a,rate=1pps --flow name=b",
     "send --flow name=a,rate=1pps",
     "send --to 10.0.0.2 --flow name=a,ttl=0",
     "send --to 10.0.0.2 --flow name=,ttl=0",
@@ -78,7 +88,7 @@ const WRONG: &[&str] = &[
     "send --to 10.0.0.2 --departures poison",
     "send --to 10.0.0.2 --departures poisson",
     "send --to 10.0.0.2 --departures on-off",
-    "send --to 127.0.0.1 --start-at 2020-01-01T00:00:00Z",
+    "send --to 127.0.0.1 --rate 1kpps --start-at 2020-01-01T00:00:00Z",
     "archive info x",
     "archive xyzzy",
     "replay day.pcap --interface lo --map-address x",
@@ -124,6 +134,11 @@ const WRONG: &[&str] = &[
     "send --to 10.0.0.2 --departures {gama:{}}",
     "send --to 10.0.0.2 --rate {ramp:",
     "ctl set x --rate 5",
+    "ctl stats --interval 5s",
+    "ctl stats --last x",
+    "examples singel",
+    "examples single bursts",
+    "examples single --set c=eth1",
     "replay day.csv --to 10.0.0.2:5000",
     "replay day.wbar",
     "load",
@@ -181,10 +196,45 @@ fn every_wrong_argument_is_told_what_where_and_how() {
 }
 
 #[test]
+fn the_line_that_is_answered_to_one_of_another_tool_can_be_pasted() {
+    for foreign in [
+        "send -c 10.0.0.2 -u -b 100M -t 10 -l 1470 -P 4",
+        "send -c localhost -u -n 1M",
+        "send --to 10.0.0.2 --rate 1G --time 10",
+        "replay -i lo --topspeed day.pcap",
+        "replay -i lo --pps 1000 --loop 3 day.pcap",
+        "replay -i lo --multiplier 2.5 day.pcap",
+    ] {
+        let answered = line(foreign);
+        told(&answered);
+        let (_, ours) = answered.err.rsplit_once(": wirebeat ").unwrap();
+        let printed = line(&format!("{ours} --print-scenario"));
+        assert_eq!(printed.code, 0, "{foreign}: {ours} {printed:?}");
+        assert!(printed.out.contains("flows:"), "{foreign}: {printed:?}");
+    }
+}
+
+#[test]
+fn the_name_of_a_host_is_looked_up_once_and_its_address_is_told() {
+    let named =
+        line("send --to localhost:7 --rate 1kpps --flow name=a --flow name=b --print-scenario");
+    assert_eq!(named.code, 0, "{named:?}");
+    let addresses = ["127.0.0.1", "::1"];
+    let of = addresses.iter().find(|address| named.err == format!("localhost is {address}\n"));
+    assert!(of.is_some_and(|address| named.out.matches(address).count() == 2), "{named:?}");
+    let unknown = run(&["send", "--to", "no-such-host.invalid", "--rate", "1kpps"]);
+    told(&unknown);
+    assert!(unknown.err.contains("cannot find the host 'no-such-host.invalid'"), "{unknown:?}");
+}
+
+#[test]
 fn what_is_not_on_this_machine_is_named() {
     for (arguments, named) in [
-        ("send --to 10.0.0.2 --interface nosuch", "there is no interface 'nosuch'"),
-        ("send --to 10.0.0.2 --interface lo --namespace nosuch", "no network namespace 'nosuch'"),
+        ("send --to 10.0.0.2 --rate 1kpps --interface nosuch", "there is no interface 'nosuch'"),
+        (
+            "send --to 10.0.0.2 --rate 1kpps --interface lo --namespace nosuch",
+            "no network namespace 'nosuch'",
+        ),
         ("send --to 127.0.0.1 --rate 50%", "known speed"),
         ("receive --interface nosuch", "there is no interface 'nosuch'"),
         ("run /nonexistent/scenario.yaml", "/nonexistent/scenario.yaml"),
@@ -257,9 +307,11 @@ fn cpus_that_do_not_exist_are_wrong_usage_wherever_they_are_given() {
     let archive = scratch.path("a.wbar");
     let made = line(&format!("archive create {archive} --synthetic --records 3 --sampling 1ms"));
     let mut lines = vec![
-        "send --to 127.0.0.1 --count 1 --engine socket --cpu 8190".to_owned(),
-        "send --to 127.0.0.1 --count 1 --engine packet --interface lo --cores 8190".to_owned(),
-        "send --to 127.0.0.1 --count 1 --engine kernel --interface lo --cpu 0,8190".to_owned(),
+        "send --to 127.0.0.1 --rate 1kpps --count 1 --engine socket --cpu 8190".to_owned(),
+        "send --to 127.0.0.1 --rate 1kpps --count 1 --engine packet --interface lo --cores 8190"
+            .to_owned(),
+        "send --to 127.0.0.1 --rate 1kpps --count 1 --engine kernel --interface lo --cpu 0,8190"
+            .to_owned(),
         format!("run {scenario}"),
         "receive --engine socket --port 9999 --time 10ms --cpu 8190".to_owned(),
         "receive --engine packet --interface lo --time 10ms --cores 8190".to_owned(),

@@ -36,6 +36,8 @@ pub(super) struct Memory {
     pub(super) refuses: bool,
     /// Whether nothing answers.
     pub(super) silent: bool,
+    /// Whether nothing is taken of what is sent: the peer does not read.
+    pub(super) full: bool,
     /// A byte of what is sent is changed, at this offset of a server's stream.
     pub(super) damage: Option<u64>,
     pub(super) remotes: Vec<SocketAddr>,
@@ -50,6 +52,7 @@ impl Memory {
             piece,
             refuses: false,
             silent: false,
+            full: false,
             damage: None,
             remotes: Vec::new(),
             locals: Vec::new(),
@@ -62,6 +65,9 @@ impl Memory {
 
     /// Takes what the session sends.
     fn pull(&mut self, now: Nanos, connection: Connection, programs: &mut dyn Programs) {
+        if self.full {
+            return;
+        }
         let damage = self.damage;
         let Some(session) = self.end(connection).and_then(|end| end.session) else { return };
         let mut scratch = vec![0; 16 << 10];

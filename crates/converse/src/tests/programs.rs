@@ -492,3 +492,34 @@ fn messages_one_way_leave_by_their_plan_and_end_with_the_group() {
     assert!(delay.planned.moments.max > 85_000_000, "{:?}", delay.planned.moments);
     assert!(delay.actual.moments.max < 1_000_000, "{:?}", delay.actual.moments);
 }
+
+#[test]
+fn bulk_data_that_makes_no_progress_times_out() {
+    // the peer accepts, and neither reads nor says anything
+    for program in ["bulk", "{ bulk: { bytes: 5MB } }"] {
+        for direction in ["forward", "reverse", "both"] {
+            let program = match program.strip_suffix(" } }") {
+                Some(program) => format!("{program}, direction: {direction} }} }}"),
+                None => format!("{{ bulk: {{ direction: {direction} }} }}"),
+            };
+            let text = format!(
+                "ports: {{ a: {{}} }}\nsessions: {{ x: {{ from: a, servers: {{ addresses: 10.0.2.9, ports: 80 }}, rate: 1/s, count: 1, \
+                 timeout: 1s, program: {program} }} }}\nrun: {{ time: 30s }}\n"
+            );
+            let scenario = Scenario::from_yaml(&text, "").unwrap_or_else(|error| panic!("{error}"));
+            let sessions = compile_sessions(&scenario, &Files::default()).unwrap();
+            let mut memory = Memory::new(1448);
+            memory.full = true;
+            let mut converse =
+                Converse::new(&sessions, Shard::WHOLE, memory, BEGIN, None, Waiting::Sleep);
+            let (mut now, end) = (BEGIN, BEGIN.saturating_add(Nanos::from_secs(20)));
+            while now < end && (!converse.is_done(now) || converse.programs.has_open()) {
+                now = converse.turn(now, now.saturating_add(Nanos::from_millis(10)));
+            }
+            let (_, _, counts) = converse.programs.sides().next().unwrap();
+            assert_eq!((counts.established, counts.timed_out), (1, 1), "{program}: {counts:#?}");
+            let took = now.saturating_sub(BEGIN);
+            assert!(took < Nanos::from_millis(1500), "{program}: {took:?}");
+        }
+    }
+}

@@ -146,7 +146,9 @@ fn refusal((index, on): (u32, &str), error: io::Error) -> PortError {
     match error.raw_os_error() {
         Some(libc::EBUSY | libc::EEXIST) => missing(
             "another XDP program is attached to it",
-            format!("remove that with 'ip link set {on} xdp off', or use the engine 'packet'"),
+            format!(
+                "end the program that attached it, which may be another wirebeat ('bpftool net' tells), or use the engine 'packet' on {on}"
+            ),
         ),
         Some(libc::EPERM | libc::EACCES) => missing(
             "attaching a program was not permitted: it needs CAP_BPF and CAP_NET_ADMIN",

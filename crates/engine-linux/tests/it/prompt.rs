@@ -25,7 +25,7 @@ const BATCH: usize = 256;
 
 /// A cable on which the system's TCP hands over super-frames.
 fn offloading() -> Testbed {
-    let offloads = Offloads { gro: Offload::Kept, gso: Offload::On, tso: Offload::On };
+    let offloads = Offloads { gso: Offload::On, tso: Offload::On, ..Offloads::default() };
     let options = Options { neighbours: Neighbours::Fixed, offloads, ..Options::default() };
     Testbed::pair(&options).unwrap()
 }
@@ -226,7 +226,7 @@ fn super_frames_keep_their_vlan_tag() {
 fn super_frames_are_cut_for_a_link_that_takes_none() {
     require!(Capability::NetworkNamespaces);
     const DATA: usize = 18 + 20 + 20;
-    let offloads = Offloads { gro: Offload::Kept, gso: Offload::Off, tso: Offload::Off };
+    let offloads = Offloads { gso: Offload::Off, tso: Offload::Off, ..Offloads::default() };
     let options = Options { neighbours: Neighbours::Fixed, offloads, ..Options::default() };
     let cable = Testbed::pair(&options).unwrap();
     let mut receiver = prompt_receiver(&cable.b, Accept::Ours);

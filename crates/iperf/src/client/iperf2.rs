@@ -95,6 +95,7 @@ pub fn run_iperf2(
         each: amount.unwrap_or(u64::MAX),
         time: spec.time(),
         longest: LONGEST,
+        together: false,
         idle: target.idle,
     };
     let mut result = phase(streams).run(stop, &mut wait_readable, events)?;

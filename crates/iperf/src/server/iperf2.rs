@@ -111,6 +111,7 @@ impl Iperf2Server {
             block,
             each,
             time: Some(time),
+            together: header.back == Back::AtOnce && matches!(spec.amount, Amount::Time(_)),
             // a client that says no time, or one of version 2.0 that says nothing, ends when it ends
             longest: asked.saturating_add(GRACE),
             idle: limits.idle,

@@ -1,7 +1,7 @@
 //! Both roles with iperf 2 over TCP: what it counts is what we count, to the byte.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -289,4 +289,60 @@ fn what_iperf_2_cannot_do_is_refused() {
     let in_turn = TestSpec { direction: Direction::InTurn, ..TestSpec::default() };
     let refused = client::run(&target, &in_turn, &Stop::new(), &mut |_| {});
     assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+}
+
+#[test]
+fn a_server_does_not_go_on_sending_to_a_client_that_has_left() {
+    require!(Capability::NetworkNamespaces);
+    let bed = bed();
+    let header = Header {
+        len: 0,
+        streams: 1,
+        port: 5044,
+        block: 0,
+        window: 0,
+        amount: HeaderAmount::Time(Nanos::from_secs(60)),
+        back: Back::AtOnce,
+        rate: 0,
+        over_this: false,
+        answered: false,
+    };
+    let (ended, took) =
+        serving_by::<Iperf2Server, _>(&bed, ("127.0.0.1:0", options()), |to, ended| {
+            bed.a
+                .namespace
+                .run(|| {
+                    // somebody else reads what comes to the port that the header names
+                    let listener = TcpListener::bind("127.0.0.1:5044").unwrap();
+                    let mut stream = TcpStream::connect(to).unwrap();
+                    stream.write_all(&header.to_bytes()).unwrap();
+                    let (mut back, _) = listener.accept().unwrap();
+                    drop(stream);
+                    let begun = Instant::now();
+                    let mut read = vec![0; 1 << 16];
+                    while back.read(&mut read).is_ok_and(|count| count > 0) {}
+                    begun.elapsed()
+                })
+                .inspect(|_| await_ended(ended, 1))
+                .unwrap()
+        });
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert!(ended.len() == 1, "{ended:?}");
+}
+
+#[test]
+fn the_owner_says_how_long_a_test_may_be() {
+    require!(Capability::NetworkNamespaces, Capability::Program("iperf"));
+    let bed = bed();
+    let limits = Limits { time: Nanos::from_secs(1), ..Limits::default() };
+    let options = ServerOptions { limits, ..options() };
+    let begun = Instant::now();
+    let (ended, ()) = serving_by::<Iperf2Server, _>(&bed, ("127.0.0.1:0", options), |to, ended| {
+        // sends back for a second, and not for 30
+        client_says(&bed, to, "-t 3 -r -L 5022");
+        await_ended(ended, 1);
+    });
+    let result = ended[0].as_ref().unwrap();
+    assert!(result.time < Nanos::from_millis(5500), "{result:?}");
+    assert!(begun.elapsed() < Duration::from_secs(20));
 }

@@ -60,7 +60,8 @@ fn padding_and_options_are_not_sent_back() {
 
 #[test]
 fn what_is_not_to_be_answered_is_not() {
-    let mut neighbours = neighbours();
+    let broadcasts = vec!["10.0.0.255".parse().unwrap()];
+    let mut neighbours = Neighbours::new(Settings { broadcasts, ..settings() }).unwrap();
     let data = [0x55; 40];
     let whole = echo_request(PEER, "10.0.0.20", "10.0.0.2", &data);
     let whole_v6 = echo_request(PEER, "fd00::20", "fd00::2", &data);
@@ -83,6 +84,7 @@ fn what_is_not_to_be_answered_is_not() {
         (from("10.0.0.9", "10.0.0.2"), Ignored::Source, "from us"),
         (from("224.0.0.1", "10.0.0.2"), Ignored::Source, "from a group"),
         (from("255.255.255.255", "10.0.0.2"), Ignored::Source, "from everybody"),
+        (from("10.0.0.255", "10.0.0.2"), Ignored::Source, "from everybody on the network"),
         (from("0.0.0.0", "10.0.0.2"), Ignored::Source, "from nobody"),
         (from("127.0.0.1", "10.0.0.2"), Ignored::Source, "from this host"),
         (from("::", "fd00::2"), Ignored::Source, "from nobody"),
@@ -96,6 +98,21 @@ fn what_is_not_to_be_answered_is_not() {
         assert_eq!(neighbours.receive(T0, &frame), Received::Ignored(why), "{of}");
     }
     assert_eq!(sent(&mut neighbours, T0).len(), 0);
+    // nor does a TCP hear of what would have it answer to many
+    let mut syn = vec![0; 20];
+    (syn[12], syn[13]) = (0x50, 0x02);
+    for (source, destination) in [
+        ("10.0.0.255", "10.0.0.2"),
+        ("224.0.0.1", "10.0.0.2"),
+        ("255.255.255.255", "10.0.0.2"),
+        ("ff02::1", "fd00::2"),
+    ] {
+        let of = frame(OURS, PEER, ether_type(source), &packet(6, 64, source, destination, &syn));
+        let ignored = Received::Ignored(Ignored::Source);
+        assert_eq!(neighbours.receive(T0, &of), ignored, "TCP from {source}");
+    }
+    let of = frame(OURS, PEER, 0x0800, &packet(6, 64, "10.0.0.254", "10.0.0.2", &syn));
+    assert_eq!(neighbours.receive(T0, &of), Received::Packet(14..54));
     // A reply is no request: it may be for a program of the caller.
     assert_eq!(neighbours.receive(T0, &changed(&whole, 34, 0)), Received::Packet(14..82));
 }

@@ -1,5 +1,6 @@
 //! One report of flows and of sessions that went on at the same time in one run.
 
+use crate::exit::Exit;
 use crate::model::{Cost, End, FindingKind, Report, Verdict};
 
 /// The report of a run whose flows and whose sessions each have a report of their own: the sums of both must be right, the worse
@@ -26,11 +27,14 @@ pub fn side_by_side(mut flows: Report, sessions: Report) -> Report {
     let mut consistency_checks = flows.consistency_checks;
     consistency_checks.extend(sessions.consistency_checks);
     let verdict = worse(flows.verdict, sessions.verdict);
+    // one that could not write a capture ends with a code beside its verdict
+    let of = |code| Exit::of(code).unwrap_or(Exit::Done);
+    let exit = of(flows.exit_code).and(of(sessions.exit_code)).and(verdict.exit());
     Report {
         duration_ns: longer,
         end: graver(flows.end, sessions.end),
         verdict,
-        exit_code: verdict.exit_code(),
+        exit_code: exit.code(),
         sessions: sessions.sessions,
         session_intervals: sessions.session_intervals,
         stacks: sessions.stacks,

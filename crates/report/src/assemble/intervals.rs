@@ -63,7 +63,7 @@ impl Books for IntervalCounts {
     }
 }
 
-/// One interval, from its beginning to its end.
+/// One interval, from its beginning to its end, with the histograms of delays.
 pub fn interval(
     (from, to): (Nanos, Nanos),
     counts: &IntervalCounts,
@@ -104,10 +104,7 @@ fn flow(name: String, counts: &FlowIntervalCounts, uncertainty: Option<u64>) -> 
 }
 
 fn received(books: &FlowBooks, uncertainty: Option<u64>) -> IntervalReceived {
-    let delay = |bound| {
-        let stats = Stats::raised(&books.delay, books.delay_base).certain_from(bound);
-        Stats { histogram: Vec::new(), ..stats }
-    };
+    let delay = |bound| Stats::raised(&books.delay, books.delay_base).certain_from(bound);
     IntervalReceived {
         frames: books.frames,
         frame_bytes: books.frame_bytes,

@@ -216,9 +216,7 @@ pub fn assemble(
     consistency_checks.extend(consistency::of_stacks(&stacks));
     let others = receiver.as_ref().map(|receiver| pair::others(&pairs, receiver));
     let balanced = consistency_checks.iter().all(|equation| equation.balances());
-    let mut expectations = sessions.iter().flat_map(|group| &group.expectations);
-    let met = expectations.all(|expectation| expectation.met);
-    let verdict = verdict(balanced, met, &facts.end);
+    let verdict = verdict(balanced, &facts.end);
     let delay_clock = receiver.is_some().then_some(clock);
     let at_interfaces = receiver.as_ref().and_then(|receiver| receiver.at_interfaces);
     let mut report = Report {
@@ -238,6 +236,7 @@ pub fn assemble(
         session_intervals: sessions::intervals(&facts.sessions),
         sessions,
         stacks,
+        trends: Vec::new(),
         changes: facts.changes,
         outages: facts.outages,
         replays: facts.replays,
@@ -254,13 +253,13 @@ pub fn assemble(
     report.findings.extend(session_findings::findings(&report.sessions, &facts.sessions));
     report.findings.extend(stacks::findings(&report.stacks));
     report.findings.sort_by_key(|finding| finding.kind);
+    report.judge();
     report
 }
 
-fn verdict(balanced: bool, met: bool, end: &End) -> Verdict {
+fn verdict(balanced: bool, end: &End) -> Verdict {
     match end {
         _ if !balanced => Verdict::CountersInconsistent,
-        End::Completed | End::Stopped { .. } if !met => Verdict::Unmet,
         End::Completed | End::Stopped { .. } => Verdict::Done,
         End::InterfaceGone { .. } | End::PeerGone { .. } | End::Failed { .. } => {
             Verdict::Unfinished

@@ -181,6 +181,7 @@ impl<'a> Pair<'a> {
             loss: self.loss().map(|loss| loss.report()),
             not_measured: self.not_measured(),
             sub_flow: self.sent.and_then(|sent| sent.sub_flow),
+            expectations: Vec::new(),
             members: self.members(uncertainty),
         }
     }
@@ -422,6 +423,7 @@ pub fn total(
         loss: loss.map(|loss| loss.report()),
         not_measured: None,
         sub_flow: None,
+        expectations: Vec::new(),
         members: None,
     }
 }

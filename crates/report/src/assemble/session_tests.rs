@@ -226,8 +226,12 @@ fn what_one_end_sent_arrived_at_the_other() {
 
 #[test]
 fn an_expectation_that_is_not_met_ends_with_4_behind_1() {
-    let expect =
-        |met| Expectation { text: "established >= 100".into(), measured: "99".into(), met };
+    let expect = |met| Expectation {
+        text: "established >= 100".into(),
+        measured: "99".into(),
+        met,
+        ..Expectation::default()
+    };
     let group = |met: &[bool]| {
         let expectations = met.iter().map(|met| expect(*met)).collect();
         SessionGroup { expectations, ..client() }

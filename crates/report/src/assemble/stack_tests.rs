@@ -146,6 +146,23 @@ fn frames_lost_before_tcp_and_wrong_checksums_are_findings() {
 }
 
 #[test]
+fn syns_without_room_are_a_finding() {
+    let full = |port: &str, syns, half_open| {
+        let mut facts = stack(port);
+        facts.arrivals.syn_dropped = syns;
+        facts.sessions.half_open_dropped = half_open;
+        facts
+    };
+    let report = run([full("a", 0, 0), full("b", 1_200, 34)]);
+    assert_eq!((kinds(&report), report.exit_code), (vec![FindingKind::SynsDropped], 0));
+    let told = message(&report, FindingKind::SynsDropped);
+    let expected =
+        "1,234 SYNs of peers found no room in our own TCP (port 'b'), which left them unanswered: ";
+    assert!(told.starts_with(expected), "{told}");
+    assert!(kinds(&run([full("a", 0, 0)])).is_empty());
+}
+
+#[test]
 fn a_run_without_our_own_tcp_does_not_speak_of_it() {
     let report = run([]);
     let json = report.json(Rendering::default());

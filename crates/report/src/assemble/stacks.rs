@@ -60,6 +60,17 @@ pub(super) fn findings(stacks: &[StackReport]) -> Vec<Finding> {
             if count == 1 { "was" } else { "were" },
         )
     });
+    let without_room = |stack: &StackReport| {
+        stack.arrivals.syn_dropped.saturating_add(stack.sessions.half_open_dropped)
+    };
+    let dropped = told(stacks, without_room).map(|(count, ports)| {
+        format!(
+            "{} of peers found no room in our own TCP ({ports}), which left {} unanswered: as many sessions were open or half-open as it \
+             holds; raise 'limit' of the group, name more 'cores', or look for a flood of SYNs",
+            human::counted(count, "SYN"),
+            if count == 1 { "it" } else { "them" },
+        )
+    });
     let silent = stacks.iter().find_map(|stack| {
         let next_hop = stack.silent_next_hop.as_ref()?;
         Some(format!(
@@ -71,6 +82,7 @@ pub(super) fn findings(stacks: &[StackReport]) -> Vec<Finding> {
     let kinds = [
         (FindingKind::NextHopSilent, silent),
         (FindingKind::ReceiverDrops, lost),
+        (FindingKind::SynsDropped, dropped),
         (FindingKind::ChecksumsWrong, wrong),
     ];
     let found = kinds.into_iter().filter_map(|(kind, message)| Some((kind, message?)));

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Expectation;
 use super::stats::{Bins, Stats};
 
 /// A flow, or all of them.
@@ -32,6 +33,9 @@ pub struct FlowReport {
     /// Of a member: the number of its sub-flow, where there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_flow: Option<u32>,
+    /// What was expected of it, and what came of it; absent where nothing was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expectations: Vec<Expectation>,
     /// Parts of it that were counted and measured each by itself; `null` where there are none. It is all of them and
     /// what belongs to none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -29,6 +29,27 @@ pub struct Interval {
     pub cpus: Option<GaugeReport>,
 }
 
+impl Interval {
+    /// The same without the histograms of delays: they are for those who watch a run, and in no report.
+    pub fn without_histograms(mut self) -> Interval {
+        for flow in self.flows.iter_mut().chain([&mut self.total]) {
+            let received = flow.received.as_mut();
+            let delay = received.and_then(|received| received.one_way_delay_ns.as_mut());
+            delay.into_iter().for_each(Stats::forget_histogram);
+        }
+        self
+    }
+
+    /// Whether it has one.
+    pub fn has_histograms(&self) -> bool {
+        let of = |flow: &FlowInterval| {
+            let delay = flow.received.as_ref().and_then(|of| of.one_way_delay_ns.as_ref());
+            delay.is_some_and(|delay| !delay.histogram.is_empty())
+        };
+        of(&self.total) || self.flows.iter().any(of)
+    }
+}
+
 /// What happened to a flow in an interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowInterval {

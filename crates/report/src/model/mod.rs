@@ -7,20 +7,24 @@
 
 mod capture;
 mod card;
+mod expectation;
 mod flow;
 mod interval;
 mod json;
+mod merged_interval;
 mod replay;
 mod session;
 mod stack;
 mod station;
 mod stats;
+mod trend;
 
 pub use capture::{Capture, CaptureKind};
 pub use card::{
     Card, CardChange, CardCoalescing, CardCounter, CardPause, CardRings, CardRss, CounterMeaning,
     CounterSource, QueueChoice, QueueFrames, QueueShare, TransmitQueue,
 };
+pub use expectation::{Expectation, Expected};
 pub use flow::{
     FlowReport, LengthRange, Loss, LossBasis, MemberKind, Members, Rates, Received, Sent, Sizes,
     Volume,
@@ -29,9 +33,9 @@ pub use interval::{FlowInterval, GaugeReport, Interval, IntervalReceived, Interv
 pub use json::Json;
 pub use replay::{HeldBack, LeftOut, OutOfOrder, ProbeNumbers, Replay, Shortened};
 pub use session::{
-    Expectation, PlannedActual, SessionBytes, SessionConnections, SessionDatagrams, SessionEnd,
-    SessionEnds, SessionInterval, SessionIntervals, SessionMessages, SessionOneWay, SessionPairs,
-    SessionRates, SessionReport, SessionSegments, SessionStarts, SessionTimes, StatusCount,
+    PlannedActual, SessionBytes, SessionConnections, SessionDatagrams, SessionEnd, SessionEnds,
+    SessionInterval, SessionIntervals, SessionMessages, SessionOneWay, SessionPairs, SessionRates,
+    SessionReport, SessionSegments, SessionStarts, SessionTimes, StatusCount,
 };
 pub use stack::{
     StackArrivals, StackBytes, StackLink, StackRecoveries, StackReport, StackSegments,
@@ -42,6 +46,7 @@ pub use station::{
 };
 pub(crate) use stats::round;
 pub use stats::{Bins, Bucket, Percentiles, Stats};
+pub use trend::{Trend, TrendChange, TrendMeasure};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -86,6 +91,9 @@ pub struct Report {
     /// What happened in each interval, in the order of time. Neighbouring ones of a long run are merged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Interval>,
+    /// How measures changed in the course of a soak test; absent in other runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trends: Vec<Trend>,
     /// What sessions did, by group and end; absent where there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sessions: Vec<SessionReport>,
@@ -124,6 +132,27 @@ pub struct Report {
 }
 
 impl Report {
+    /// All that was expected of it: of all flows together, of each flow, of each group of sessions.
+    pub fn expectations(&self) -> impl Iterator<Item = Expected<'_>> {
+        let total = named(None, &self.total.expectations);
+        let flows =
+            self.flows.iter().flat_map(|flow| named(Some(flow.name.as_str()), &flow.expectations));
+        let groups = self
+            .sessions
+            .iter()
+            .flat_map(|group| named(Some(group.name.as_str()), &group.expectations));
+        total.chain(flows).chain(groups)
+    }
+
+    /// Holds the verdict and the exit code against what was expected, which changes those of a run that is done.
+    pub fn judge(&mut self) {
+        if self.verdict == Verdict::Done && !self.expectations().all(|of| of.expectation.met) {
+            self.verdict = Verdict::Unmet;
+            let own = Exit::of(self.exit_code).unwrap_or(Exit::Done);
+            self.exit_code = Exit::Unmet.and(own).code();
+        }
+    }
+
     /// The same with the numbers that distributions come to, and without the histograms behind them.
     #[must_use]
     pub fn without_histograms(mut self) -> Report {
@@ -139,6 +168,14 @@ impl Report {
             .for_each(Stats::forget_histogram);
         self
     }
+}
+
+/// Expectations, and whom they are about.
+fn named<'a>(
+    of: Option<&'a str>,
+    expectations: &'a [Expectation],
+) -> impl Iterator<Item = Expected<'a>> {
+    expectations.iter().map(move |expectation| Expected { of, expectation })
 }
 
 /// A time in which a link was down.
@@ -320,6 +357,8 @@ pub enum FindingKind {
     CardChanged,
     /// The receiver itself lost frames.
     ReceiverDrops,
+    /// Peers opened more sessions than our own TCP has room for.
+    SynsDropped,
     /// Segments with a wrong checksum came in for our own TCP, which dropped them.
     ChecksumsWrong,
     /// Records came too late from those who read them.

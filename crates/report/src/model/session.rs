@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Expectation;
 use super::stats::Stats;
 
 /// What a group of sessions did at one end.
@@ -372,17 +373,6 @@ pub struct PlannedActual {
     pub planned_ns: Stats,
     /// From when it began.
     pub actual_ns: Stats,
-}
-
-/// What was expected, and what came of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Expectation {
-    /// As it was written: "response.p99 < 5ms".
-    pub text: String,
-    /// What was measured, in words.
-    pub measured: String,
-    /// Whether it was met.
-    pub met: bool,
 }
 
 /// What all groups of sessions did in an interval.

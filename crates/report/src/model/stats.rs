@@ -41,6 +41,40 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// The value at quantile `q` of 0 to 1: that of rank `ceil(q * count)`, as exact as the percentiles.
+    ///
+    /// `None` when there is no value, when the histogram is not here or does not hold it, and when it is among those that
+    /// are too uncertain to be given.
+    pub fn quantile(&self, q: f64) -> Option<f64> {
+        let Percentiles { p50, p90, p95, p99, p99_9, p99_99 } = self.percentiles;
+        let known =
+            [(0.5, p50), (0.9, p90), (0.95, p95), (0.99, p99), (0.999, p99_9), (0.9999, p99_99)];
+        let known = known.iter().find(|(known, _)| (q - known).abs() < 1e-12);
+        if let Some(value) = known.and_then(|(_, value)| *value) {
+            return Some(value as f64);
+        }
+        let held: u64 = self.histogram.iter().fold(0, |sum, bucket| sum.saturating_add(bucket.2));
+        if self.count == 0 || held.saturating_add(self.below_histogram) != self.count {
+            return None;
+        }
+        // 0.95 times 100 is a little more than 95 in binary
+        let rank = (q * self.count as f64 * (1.0 - 1e-12)).ceil().max(1.0) as u64;
+        let mut left = rank.checked_sub(self.below_histogram).filter(|left| *left > 0)?;
+        let bucket = self.histogram.iter().find(|bucket| {
+            let here = left <= bucket.2;
+            left = left.saturating_sub(bucket.2);
+            here
+        })?;
+        let uncertain =
+            self.uncertain_below.map_or(0, |bound| i64::try_from(bound).unwrap_or(i64::MAX));
+        if uncertain > 0 && bucket.0 < uncertain && bucket.1 > -uncertain {
+            return None;
+        }
+        let middle = bucket.0 as f64 + (bucket.1 as f64 - bucket.0 as f64) / 2.0;
+        let (min, max) = (self.min.map(|min| min as f64), self.max.map(|max| max as f64));
+        Some(middle.max(min.unwrap_or(middle)).min(max.unwrap_or(middle)))
+    }
+
     /// Leaves the numbers that the distribution comes to.
     pub(super) fn forget_histogram(&mut self) {
         self.histogram = Vec::new();
@@ -56,6 +90,9 @@ pub struct Percentiles {
     /// The 90th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p90: Option<i64>,
+    /// The 95th percentile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p95: Option<i64>,
     /// The 99th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99: Option<i64>,
@@ -74,9 +111,9 @@ impl Percentiles {
     }
 
     /// All of them, in order.
-    pub fn each_mut(&mut self) -> [&mut Option<i64>; 5] {
-        let Percentiles { p50, p90, p99, p99_9, p99_99 } = self;
-        [p50, p90, p99, p99_9, p99_99]
+    pub fn each_mut(&mut self) -> [&mut Option<i64>; 6] {
+        let Percentiles { p50, p90, p95, p99, p99_9, p99_99 } = self;
+        [p50, p90, p95, p99, p99_9, p99_99]
     }
 }
 
@@ -122,6 +159,7 @@ impl Stats {
             percentiles: Percentiles {
                 p50: at(0.5),
                 p90: at(0.9),
+                p95: at(0.95),
                 p99: at(0.99),
                 p99_9: at(0.999),
                 p99_99: at(0.9999),

@@ -7,21 +7,27 @@
 mod bins;
 mod blocks;
 mod card;
+mod expectations;
 mod flow;
 pub mod interval;
 mod members;
 mod overview;
 mod run;
 mod sessions;
+pub(crate) mod side_by_side;
 mod stacks;
 pub mod style;
 pub mod table;
+mod trends;
 
 use crate::document::ErrorReport;
 use crate::format::{Colour, Rendering};
 use crate::human;
 use crate::model::{Report, Verdict};
+pub(crate) use overview::capture;
+pub(crate) use run::{checks, command, command_of, environment};
 use style::{Style, clean};
+pub(crate) use trends::{HEADS as TREND_HEADS, cells as trend_cells};
 
 /// Columns that a line should not exceed.
 pub const WIDTH: usize = 100;
@@ -30,12 +36,14 @@ pub const WIDTH: usize = 100;
 pub fn report(report: &Report, rendering: Rendering) -> String {
     let style = Style::new(rendering.colour);
     let mut parts = vec![headline(report, style)];
+    parts.extend(expectations::expectations(report, style));
     let sessions = !report.sessions.is_empty() || !report.stacks.is_empty();
     if !sessions || !report.flows.is_empty() {
         parts.push(overview::table(report, style));
     }
     parts.extend(sessions::sessions(report, style));
     parts.extend(stacks::stacks(report, style));
+    parts.extend(trends::trends(report, style));
     parts.extend(overview::findings(report, style));
     parts.extend(overview::changes(report, style));
     parts.extend(overview::captures(report, style));
@@ -63,8 +71,9 @@ fn headline(report: &Report, style: Style) -> String {
         Verdict::CountersInconsistent => style.bad("Counters inconsistent."),
         Verdict::Unmet => style.bad(&unmet(report)),
     };
+    let outcome = expectations::outcome(report, style).map_or_else(String::new, |of| of + "  ");
     format!(
-        "{}  {}  {}\n{}. {verdict}\n",
+        "{outcome}{}  {}  {}\n{}. {verdict}\n",
         style.strong(&format!("wirebeat {}", clean(&report.wirebeat_version))),
         clean(&report.started),
         human::time(report.duration_ns as f64),
@@ -74,8 +83,7 @@ fn headline(report: &Report, style: Style) -> String {
 
 /// That all expectations were met, where there are any.
 fn met(report: &Report) -> String {
-    let all: usize = report.sessions.iter().map(|group| group.expectations.len()).sum();
-    match all {
+    match report.expectations().count() {
         0 => String::new(),
         1 => " The expectation was met.".to_owned(),
         all => format!(" All {} expectations were met.", human::count(all as u64)),
@@ -84,9 +92,8 @@ fn met(report: &Report) -> String {
 
 /// How many expectations were not met.
 fn unmet(report: &Report) -> String {
-    let all = || report.sessions.iter().flat_map(|group| &group.expectations);
-    let unmet = all().filter(|expectation| !expectation.met).count() as u64;
-    let of = human::counted(all().count() as u64, "expectation");
+    let unmet = report.expectations().filter(|of| !of.expectation.met).count() as u64;
+    let of = human::counted(report.expectations().count() as u64, "expectation");
     let (count, were) = (human::count(unmet), if unmet == 1 { "was" } else { "were" });
     format!("Counters consistent. {count} of {of} {were} not met.")
 }

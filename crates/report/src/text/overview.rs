@@ -123,7 +123,8 @@ pub fn captures(report: &Report, style: Style) -> Option<String> {
     Some(out)
 }
 
-fn capture(capture: &Capture) -> String {
+/// A capture in words.
+pub(crate) fn capture(capture: &Capture) -> String {
     let kind = match capture.kind {
         CaptureKind::Frames => "capture",
         CaptureKind::PacketLog => "packet log",

@@ -23,9 +23,47 @@ const REPLAYS: usize = 10;
 pub fn run(report: &Report, style: Style) -> String {
     let mut lines = Lines::default();
     lines.plain(style.strong("run"));
+    facts(report, &mut lines);
+    lines.entry("command", command(report));
+    for (index, (text, balances)) in checks(report).into_iter().enumerate() {
+        if index == 0 {
+            lines.plain(String::new());
+            lines.plain(style.strong("consistency checks"));
+        }
+        let text = if balances { text } else { style.bad(&text) };
+        lines.plain(hang("  ", &text, WIDTH));
+    }
+    lines.out
+}
+
+/// Where and how the run took place and what it cost: lines with their label.
+pub(crate) fn environment(report: &Report) -> Vec<(String, Vec<String>)> {
+    let mut lines = Lines::default();
+    facts(report, &mut lines);
+    lines.entries
+}
+
+/// The command line, as a shell takes it.
+pub(crate) fn command(report: &Report) -> String {
+    command_of(&report.command_line)
+}
+
+/// Any command line, as a shell takes it.
+pub(crate) fn command_of(words: &[String]) -> String {
+    let words: Vec<Cow<'_, str>> = words.iter().map(|word| quoted(word)).collect();
+    clean(&words.join(" "))
+}
+
+/// The sums that are shown, and whether each balances.
+pub(crate) fn checks(report: &Report) -> Vec<(String, bool)> {
+    let told = |equation: &Equation| (clean(&self::equation(equation)), equation.balances());
+    consistency_checks(report).map(told).collect()
+}
+
+fn facts(report: &Report, lines: &mut Lines) {
     for (label, stations) in [("sender", &report.senders), ("receiver", &report.receivers)] {
         for station in stations {
-            self::station(label, station, &mut lines);
+            self::station(label, station, lines);
         }
     }
     for replay in report.replays.iter().take(REPLAYS) {
@@ -50,18 +88,6 @@ pub fn run(report: &Report, style: Style) -> String {
     if let Some(others) = report.others.as_ref().filter(|others| !others.is_empty()) {
         lines.entry("others", self::others(others));
     }
-    let words: Vec<Cow<'_, str>> = report.command_line.iter().map(|word| quoted(word)).collect();
-    lines.entry("command", words.join(" "));
-    for (index, equation) in consistency_checks(report).enumerate() {
-        if index == 0 {
-            lines.plain(String::new());
-            lines.plain(style.strong("consistency checks"));
-        }
-        let text = clean(&self::equation(equation));
-        let text = if equation.balances() { text } else { style.bad(&text) };
-        lines.plain(hang("  ", &text, WIDTH));
-    }
-    lines.out
 }
 
 /// A word of a command line as a shell takes it (POSIX.1-2017, Shell Command Language §2.2.2).
@@ -342,6 +368,8 @@ fn others(others: &Others) -> String {
 #[derive(Default)]
 struct Lines {
     out: String,
+    /// The entries by their labels, before they are broken into lines.
+    entries: Vec<(String, Vec<String>)>,
 }
 
 impl Lines {
@@ -356,6 +384,10 @@ impl Lines {
 
     /// An entry whose text is clean already.
     fn styled(&mut self, label: &str, text: String) {
+        match self.entries.last_mut().filter(|_| label.is_empty()) {
+            Some((_, lines)) => lines.push(text.clone()),
+            None => self.entries.push((label.to_owned(), vec![text.clone()])),
+        }
         self.plain(hang(&format!("  {label:LABEL$}"), &text, WIDTH));
     }
 }

@@ -1,7 +1,7 @@
-//! Sessions: for each group at each end what became of its sessions, how long things took, and what was expected of it.
+//! Sessions: for each group at each end what became of its sessions, and how long things took.
 //!
 //! Made for 80 columns: counters that are not zero stand side by side, and a percentile that is the maximum, because there are
-//! too few values, is left out.
+//! too few values, is left out; where a table is wider all the same, p90 gives way to p95.
 
 use super::blocks::{Block, COLUMNS, line, side_by_side};
 use super::overview::time;
@@ -9,8 +9,8 @@ use super::style::{Style, clean, cut, hang};
 use super::table::{Cell, NOTHING, Table};
 use crate::human;
 use crate::model::{
-    Expectation, PlannedActual, Report, SessionDatagrams, SessionEnd, SessionOneWay, SessionPairs,
-    SessionRates, SessionReport, SessionTimes, Stats, StatusCount,
+    PlannedActual, Report, SessionDatagrams, SessionEnd, SessionOneWay, SessionPairs, SessionRates,
+    SessionReport, SessionTimes, Stats, StatusCount,
 };
 
 /// Groups that are shown; the rest are in the JSON form.
@@ -48,9 +48,6 @@ fn group(group: &SessionReport, style: Style) -> String {
     out += &times(group, style);
     line(&mut out, "  start lateness: ", &short(&group.start_lateness_ns));
     line(&mut out, "  round trip (TCP): ", &short(&group.round_trip_ns));
-    for expectation in &group.expectations {
-        out += &self::expectation(expectation, style);
-    }
     out
 }
 
@@ -247,7 +244,8 @@ fn status(of: &StatusCount) -> String {
 
 /// How long things took, one to a line; what was never timed is left out.
 fn times(group: &SessionReport, style: Style) -> String {
-    let heading = ["", "count", "min", "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean"];
+    let heading =
+        ["", "count", "min", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max", "mean"];
     let mut table = Table::new(&heading);
     let SessionTimes { connect, first_byte, response, delay, session } = &group.times;
     let all = [
@@ -281,7 +279,12 @@ fn times(group: &SessionReport, style: Style) -> String {
     if table.is_empty() {
         return String::new();
     }
-    let mut out = table.without_empty(2).render(2, style);
+    table = table.without_empty(2);
+    if table.width(2) > COLUMNS {
+        // the JSON form has it
+        table = table.without("p90");
+    }
+    let mut out = table.render(2, style);
     if planned {
         let actual = match differ {
             true => "'actual' from the actual one, where it differs by more than 5 %",
@@ -342,6 +345,7 @@ fn row(label: &str, stats: &Stats) -> Vec<Cell> {
         whole(stats.min),
         whole(percentiles.p50),
         whole(percentiles.p90),
+        whole(percentiles.p95),
         whole(percentiles.p99),
         from(1_000, percentiles.p99_9),
         from(10_000, percentiles.p99_99),
@@ -358,16 +362,4 @@ fn short(stats: &Stats) -> String {
         .filter_map(|(name, value)| Some(format!("{name} {}", human::time(value? as f64))))
         .collect();
     said.join(", ")
-}
-
-fn expectation(expectation: &Expectation, style: Style) -> String {
-    let Expectation { text, measured, met } = expectation;
-    let text = clean(&format!("{text} (measured {measured})"));
-    match met {
-        true => hang("  ✓ met      ", &text, COLUMNS) + "\n",
-        false => {
-            let told = hang("  ✗ NOT met  ", &text, COLUMNS);
-            told.replacen("✗ NOT met", &style.bad("✗ NOT met"), 1) + "\n"
-        }
-    }
 }

@@ -66,15 +66,33 @@ impl Table {
             if !self.rows.iter().all(silent) {
                 continue;
             }
-            self.heading.remove(column);
-            self.rows.iter_mut().filter(|row| row.len() > column).for_each(|row| {
-                row.remove(column);
-            });
-            self.groups.retain(|group| group.first != column || group.last != column);
-            for group in &mut self.groups {
-                group.first -= usize::from(group.first > column);
-                group.last -= usize::from(group.last >= column);
-            }
+            self.remove(column);
+        }
+        self
+    }
+
+    fn remove(&mut self, column: usize) {
+        self.heading.remove(column);
+        self.rows.iter_mut().filter(|row| row.len() > column).for_each(|row| {
+            row.remove(column);
+        });
+        self.groups.retain(|group| group.first != column || group.last != column);
+        for group in &mut self.groups {
+            group.first -= usize::from(group.first > column);
+            group.last -= usize::from(group.last >= column);
+        }
+    }
+
+    /// How many columns of the terminal it takes, `indent` included.
+    pub fn width(&self, indent: usize) -> usize {
+        let plain = self.render(indent, Style::new(Default::default()));
+        plain.lines().map(width).max().unwrap_or(0)
+    }
+
+    /// Takes out the column with this title.
+    pub fn without(mut self, title: &str) -> Self {
+        if let Some(column) = self.heading.iter().position(|heading| heading == title) {
+            self.remove(column);
         }
         self
     }

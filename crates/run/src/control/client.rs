@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use wirebeat_report::stats::StatsLine;
 use wirebeat_traffic::scenario::MAX_FLOWS;
 use wirebeat_units::{Fault, fault, into_fault};
 
 use super::message::{Answer, ControlRequest, FLOW_MAX, LINE_MAX, line};
-use super::place;
+use super::{place, stats};
 
 /// How a refusal begins.
 const REFUSAL: &[u8] = b"{\"error\"";
@@ -52,6 +53,11 @@ pub enum ClientError {
         /// The most that it can have.
         most: usize,
     },
+    /// It ended before it said what it counted in all.
+    Ended {
+        /// The socket.
+        path: PathBuf,
+    },
     /// What it says is no answer.
     Answer {
         /// The socket.
@@ -62,6 +68,15 @@ pub enum ClientError {
 }
 
 impl ClientError {
+    /// What an error of the system says of the run at `path`, which had `within` to answer.
+    fn of(path: &Path, within: Duration, source: io::Error) -> ClientError {
+        let path = path.to_owned();
+        match source.kind() {
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => ClientError::Silent { path, within },
+            _ => ClientError::Unreachable { path, source },
+        }
+    }
+
     /// What is wrong, and what would help.
     pub fn fault(&self) -> Fault {
         match self {
@@ -91,6 +106,12 @@ impl ClientError {
                     "the answer of '{}' is longer than the {most} bytes that it can have",
                     path.display();
                     "it is not a run of Wirebeat: choose another with --control"
+                )
+            }
+            ClientError::Ended { path } => {
+                fault!(
+                    "the run at '{}' ended before it told its total", path.display();
+                    "look whether it was killed, and read faster"
                 )
             }
             ClientError::Answer { path, source } => {
@@ -123,12 +144,7 @@ pub fn find() -> Result<PathBuf, ClientError> {
 /// Asks the run at `path`, which has to have answered `within` this time.
 pub fn ask(path: &Path, request: &ControlRequest, within: Duration) -> Result<Answer, ClientError> {
     let until = Instant::now() + within;
-    let unreachable = |source: io::Error| match source.kind() {
-        ErrorKind::TimedOut | ErrorKind::WouldBlock => {
-            ClientError::Silent { path: path.to_owned(), within }
-        }
-        _ => ClientError::Unreachable { path: path.to_owned(), source },
-    };
+    let unreachable = |source: io::Error| ClientError::of(path, within, source);
     let mut stream = connect(path, until).map_err(unreachable)?;
     // A run that refuses says why before it is asked, and may have closed by now.
     let sent = write(&mut stream, &line(request), until);
@@ -147,6 +163,75 @@ pub fn ask(path: &Path, request: &ControlRequest, within: Duration) -> Result<An
     }
     serde_json::from_slice(&answer)
         .map_err(|source| ClientError::Answer { path: path.to_owned(), source })
+}
+
+/// What a run counts, line by line.
+#[derive(Debug)]
+pub struct StatsReader {
+    path: PathBuf,
+    stream: UnixStream,
+    /// What came and was not read, and how much of it has no end of a line.
+    came: Vec<u8>,
+    looked: usize,
+    within: Duration,
+}
+
+impl StatsReader {
+    /// Connects with the run at `path`, which has to answer `within` this time.
+    pub fn connect(path: &Path, within: Duration) -> Result<StatsReader, ClientError> {
+        let path = path.to_owned();
+        let connected = connect(&path, Instant::now() + within);
+        let stream = connected.map_err(|source| ClientError::of(&path, within, source))?;
+        Ok(StatsReader { path, stream, came: Vec::new(), looked: 0, within })
+    }
+
+    /// Asks for the `last` intervals that ended, for those that follow if it is to `follow`, and for the total. What was asked
+    /// before ends at the next line.
+    pub fn ask(&mut self, last: u32, follow: bool) -> Result<(), ClientError> {
+        let request = line(&ControlRequest::Stats { last, follow });
+        let sent = write(&mut self.stream, &request, Instant::now() + self.within);
+        match sent {
+            Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) => {
+                Err(ClientError::of(&self.path, self.within, error))
+            }
+            // a run that refuses says why before it is asked, and may have closed by now: reading tells
+            _ => Ok(()),
+        }
+    }
+
+    /// The next line. One that `is_due` comes in the time that a run has to answer; any other may take as long as an interval.
+    pub fn next(&mut self, is_due: bool) -> Result<StatsLine, ClientError> {
+        let until = is_due.then(|| Instant::now() + self.within);
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            let new = self.came.get(self.looked..).unwrap_or_default();
+            if let Some(end) = new.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.came.drain(..=self.looked + end).collect();
+                self.looked = 0;
+                let path = self.path.clone();
+                return serde_json::from_slice(&line)
+                    .map_err(|source| ClientError::Answer { path, source });
+            }
+            self.looked = self.came.len();
+            let most = stats::BYTES + LINE_MAX;
+            if self.came.len() > most {
+                return Err(ClientError::TooLong { path: self.path.clone(), most });
+            }
+            let failed = |source| ClientError::of(&self.path, self.within, source);
+            let left = until.map(left).transpose().map_err(failed)?;
+            self.stream.set_read_timeout(left).map_err(failed)?;
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(ClientError::Ended { path: self.path.clone() }),
+                Ok(count) => self.came.extend_from_slice(chunk.get(..count).unwrap_or_default()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // it was killed with a request that it had not read
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => {
+                    return Err(ClientError::Ended { path: self.path.clone() });
+                }
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
 }
 
 /// Connects; a run with too many connections is waited for.
@@ -281,6 +366,35 @@ mod tests {
             let all = matches!(error, ClientError::Silent { .. }) && begin.starts_with(b"{\"flows");
             assert!(all || matches!(error, ClientError::TooLong { .. }), "{error}");
         }
+    }
+
+    #[test]
+    fn lines_of_a_stream_are_read_as_they_come_and_anything_else_is_told() {
+        let path = std::env::temp_dir().join(format!("wb-client-stats-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).unwrap();
+        let streaming = thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            for part in ["{\"missed\":3}\n{\"miss", "ed\":4}\n", "{\"x\":1}\n", "{\"missed\":"] {
+                stream.write_all(part.as_bytes()).unwrap();
+                thread::sleep(Duration::from_millis(20));
+            }
+            drop(stream);
+            // one that has no end
+            let mut stream = listener.accept().unwrap().0;
+            while stream.write_all(&[b'x'; CHUNK]).is_ok() {}
+        });
+        let mut reader = StatsReader::connect(&path, Duration::from_secs(20)).unwrap();
+        reader.ask(1, true).unwrap();
+        assert_eq!(reader.next(true).unwrap(), StatsLine::Missed(3));
+        assert_eq!(reader.next(false).unwrap(), StatsLine::Missed(4));
+        assert!(matches!(reader.next(true), Err(ClientError::Answer { .. })));
+        assert!(matches!(reader.next(true), Err(ClientError::Ended { .. })));
+        let mut reader = StatsReader::connect(&path, Duration::from_secs(60)).unwrap();
+        assert!(matches!(reader.next(true), Err(ClientError::TooLong { .. })));
+        drop(reader);
+        streaming.join().unwrap();
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

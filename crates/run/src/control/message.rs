@@ -10,6 +10,7 @@ use wirebeat_units::printable::printable;
 use wirebeat_units::{Fault, Nanos};
 
 use super::Control;
+use super::following::Following;
 
 /// The longest line, in bytes, with its end.
 pub const LINE_MAX: usize = 64 << 10;
@@ -42,6 +43,15 @@ pub enum ControlRequest {
     },
     /// All flows end.
     StopAll {},
+    /// What was counted: the answer is a stream of lines ([`wirebeat_report::stats`]), which another request ends.
+    Stats {
+        /// So many of the intervals that ended last come first.
+        #[serde(default)]
+        last: u32,
+        /// Intervals that end from now on come too, until the run is over.
+        #[serde(default)]
+        follow: bool,
+    },
 }
 
 /// What a run answers.
@@ -178,17 +188,29 @@ fn settings(settings: &Settings, of: Of) -> String {
     settings.iter().map(word).collect::<Vec<_>>().join(", ")
 }
 
+/// How a request is answered.
+#[derive(Debug)]
+pub(super) enum Response {
+    /// By a line.
+    Line(Answer),
+    /// By what was counted.
+    Stats(Following),
+}
+
 /// The answer to a line.
-pub(super) fn answer(control: &Control, line: &[u8]) -> Answer {
+pub(super) fn answer(control: &Control, line: &[u8]) -> Response {
     let request = match serde_json::from_slice::<ControlRequest>(line) {
         Ok(request) => request,
         Err(error) => {
             let why = Fault::unpacked(&error.to_string()).at("this is not a request");
-            return Answer::Error(why.to_string());
+            return Response::Line(Answer::Error(why.to_string()));
         }
     };
     let one = |flow: String, at: Nanos| Effect { flow, at_ns: at.get() };
     let outcome = match request {
+        ControlRequest::Stats { last, follow } => {
+            return Response::Stats(Following::new(control.stats(), last, follow));
+        }
         ControlRequest::List {} => control.list().map(Answer::Flows),
         ControlRequest::Change { flow, to } => {
             control.change(&flow, &to).map(|at| Answer::Done(vec![one(flow, at)]))
@@ -200,7 +222,7 @@ pub(super) fn answer(control: &Control, line: &[u8]) -> Answer {
             Answer::Done(stopped.into_iter().map(|(flow, at)| one(flow, at)).collect())
         }),
     };
-    outcome.unwrap_or_else(|error| Answer::Error(error.to_string()))
+    Response::Line(outcome.unwrap_or_else(|error| Answer::Error(error.to_string())))
 }
 
 /// One line of it, with its end.
@@ -231,6 +253,8 @@ mod tests {
             r#"{"do":"change","flow":"x","to":"pause"}"#,
             r#"{"do":"stop","flow":"x"}"#,
             r#"{"do":"stop-all"}"#,
+            r#"{"do":"stats"}"#,
+            r#"{"do":"stats","last":3,"follow":true}"#,
         ] {
             let request = read(text).unwrap();
             assert_eq!(read(std::str::from_utf8(&line(&request)).unwrap()).unwrap(), request);
@@ -266,6 +290,8 @@ mod tests {
             r#"{"do":"change","flow":"x","to":{"rate":"2"}}"#,
             r#"{"do":"stop","flow":"x","when":1}"#,
             r#"{"do":"list"} {"do":"list"}"#,
+            r#"{"do":"stats","last":-1}"#,
+            r#"{"do":"stats","until":1}"#,
         ] {
             assert!(read(text).is_err(), "{text}");
         }

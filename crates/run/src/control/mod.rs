@@ -3,12 +3,16 @@
 //! [`Control`] is the handle: it lists, changes and stops flows. A change is compiled here, wins all transmit
 //! cores through [`Changes`], and is noted for the report. `socket.rs` offers the handle to the owner of the
 //! run on a local socket, `place.rs` says where that lies, `message.rs` what is said on it, and `client.rs` is
-//! the other end. The senders do not know any of this.
+//! the other end; `scale.rs` makes a rate a share greater. What the run counts is held for those who ask by `stats.rs`, and sent by
+//! `following.rs`. The senders do not know any of this.
 
 pub mod client;
+mod following;
 pub mod message;
 pub mod place;
+mod scale;
 pub(crate) mod socket;
+mod stats;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,6 +28,7 @@ use wirebeat_units::{Fault, Nanos, fault, into_fault};
 
 pub(crate) use message::Of;
 use message::{FlowState, What, words};
+use stats::RunStats;
 
 /// How far ahead of now a change takes effect at first: what the senders need, and time to compile it.
 const AHEAD: Nanos = Nanos::from_millis(150);
@@ -70,6 +75,8 @@ pub enum ControlError {
     Headers,
     /// The starts of sessions do not change in this way.
     Sessions(Fault),
+    /// There is no share of its rate.
+    Scale(Fault),
     /// The machine is too busy.
     Busy,
 }
@@ -100,7 +107,7 @@ impl ControlError {
                     "write the change under 'at' in the scenario"
                 )
             }
-            ControlError::Sessions(why) => why.clone(),
+            ControlError::Sessions(why) | ControlError::Scale(why) => why.clone(),
             ControlError::Busy => {
                 fault!("the change could not be made in time on this busy machine"; "try again")
             }
@@ -175,6 +182,7 @@ struct Inner {
     /// The starts of sessions beside flows.
     beside: OnceLock<Arc<Changeable>>,
     start: OnceLock<Nanos>,
+    stats: RunStats,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -189,7 +197,8 @@ impl Control {
 
     /// Of this alone.
     pub(crate) fn of(first: Arc<Changeable>) -> Control {
-        Control(Arc::new(Inner { first, beside: OnceLock::new(), start: OnceLock::new() }))
+        let (beside, start, stats) = (OnceLock::new(), OnceLock::new(), RunStats::default());
+        Control(Arc::new(Inner { first, beside, start, stats }))
     }
 
     /// Has the starts of these sessions change by the same handle.
@@ -200,6 +209,11 @@ impl Control {
     /// The run starts at this time of the monotonic clock.
     pub(crate) fn begin(&self, start: Nanos) {
         self.0.start.get_or_init(|| start);
+    }
+
+    /// What the run has counted so far.
+    fn stats(&self) -> &RunStats {
+        &self.0.stats
     }
 
     /// What the transmit cores listen to.

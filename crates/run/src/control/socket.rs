@@ -2,7 +2,8 @@
 //!
 //! The socket is made with its mode before it has a name, listens before it has its final one, and is gone with
 //! its run. The kernel says who is at the other end; anyone but the owner and root is sent away. Everything
-//! a client can use up is bounded: connections, bytes of a line, time without a whole line.
+//! a client can use up is bounded: connections, bytes of a line, time without a whole line. Those who follow what the run counts
+//! are sent what they take without waiting for them (`following.rs`).
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -23,12 +24,19 @@ use rustix::net::{
 use wirebeat_units::fault;
 
 use super::Control;
-use super::message::{Answer, LINE_MAX, answer, line};
+use super::following::{Following, Reading};
+use super::message::{Answer, LINE_MAX, Response, answer, line};
 use super::place::{self, Directory};
+use super::stats::Counting;
 use crate::error::RunError;
+use crate::observe::Observer;
 
 /// The most connections at a time.
 const CONNECTIONS: usize = 8;
+/// The most of them that follow what the run counts, so that it can still be changed.
+const FOLLOWERS: usize = 4;
+/// How long the end of a run waits for those who follow it to take the rest.
+const FLUSH: Duration = Duration::from_millis(200);
 /// A connection without a whole line for so long is closed.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long an answer may take to be read.
@@ -90,30 +98,48 @@ impl ControlSocket {
     }
 
     /// Answers until what it returns is dropped.
-    pub(crate) fn serve(self, control: Control) -> io::Result<Serving> {
+    fn serve(self, control: Control) -> io::Result<Serving> {
         let over = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&over);
         let work = move || {
             let mut server = ControlServer { socket: self, control, connections: Vec::new() };
-            while !stop.load(Ordering::Relaxed) {
-                server.turn();
+            while !stop.load(Ordering::Acquire) {
+                server.turn(&LOOK);
             }
+            server.end();
         };
         let thread = thread::Builder::new().name("wb-control".to_owned()).spawn(work)?;
         Ok(Serving { over, thread: Some(thread) })
     }
 }
 
+/// Has the control socket of a run answered, if there is one, until `run` has ended, and keeps what it counts for those who ask.
+pub(crate) fn answered<T>(
+    socket: Option<(ControlSocket, Control)>,
+    observer: &mut dyn Observer,
+    run: impl FnOnce(&mut dyn Observer) -> T,
+) -> T {
+    let Some((socket, control)) = socket else { return run(observer) };
+    let serving = socket.serve(control.clone());
+    if let Err(error) = &serving {
+        observer.notice(&format!("nothing answers on the control socket: {error}"));
+    }
+    let result = run(&mut Counting { inner: observer, control: control.clone() });
+    control.stats().end();
+    drop(serving);
+    result
+}
+
 /// A socket at work.
 #[derive(Debug)]
-pub(crate) struct Serving {
+struct Serving {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.over.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -155,34 +181,55 @@ struct ControlClient {
     stream: UnixStream,
     /// What came and is not a whole line.
     rest: Vec<u8>,
-    /// When it is closed unless a line comes.
+    /// When it is closed unless a line comes, or is taken.
     until: Instant,
+    /// What it is told of what the run counts.
+    following: Option<Following>,
+    /// It has not taken what was sent.
+    behind: bool,
 }
 
 impl ControlServer {
-    /// Waits for something to do, and does it.
-    fn turn(&mut self) {
+    /// Waits for something to do, at most so long, and does it.
+    fn turn(&mut self, longest: &Timespec) {
         let mut files = vec![PollFd::new(&self.socket.listener, PollFlags::IN)];
-        let streams = self.connections.iter().map(|connection| connection.stream.as_fd());
-        files.extend(streams.map(|stream| PollFd::from_borrowed_fd(stream, PollFlags::IN)));
-        if poll(&mut files, Some(&LOOK)).is_err() {
+        files.extend(self.connections.iter().map(|connection| {
+            let sends = if connection.behind { PollFlags::OUT } else { PollFlags::empty() };
+            PollFd::from_borrowed_fd(connection.stream.as_fd(), PollFlags::IN | sends)
+        }));
+        if poll(&mut files, Some(longest)).is_err() {
             thread::sleep(PAUSE);
             return;
         }
-        let ready: Vec<bool> = files.iter().map(|file| !file.revents().is_empty()).collect();
+        let ready: Vec<PollFlags> = files.iter().map(PollFd::revents).collect();
         drop(files);
         let mut came = ready.iter().skip(1);
         let (control, now) = (&self.control, Instant::now());
+        let follows = |connection: &&ControlClient| connection.follows();
+        let mut room = FOLLOWERS.saturating_sub(self.connections.iter().filter(follows).count());
         self.connections.retain_mut(|connection| {
-            let ready = came.next().copied().unwrap_or(false);
-            (!ready || connection.read(control)) && now < connection.until
+            let ready = came.next().copied().unwrap_or(PollFlags::empty());
+            let reads = !ready.difference(PollFlags::OUT).is_empty();
+            let goes_on = (!reads || connection.read()) && connection.serve(control, &mut room);
+            goes_on && (connection.follows() || now < connection.until)
         });
-        if ready.first() == Some(&true) {
+        if ready.first().is_some_and(|ready| !ready.is_empty()) {
             match self.socket.listener.accept() {
                 Ok((stream, _)) => self.welcome(stream),
                 // Without a file for it the one who waits stays there: not to be looked at again at once.
                 Err(_) => thread::sleep(PAUSE),
             }
+        }
+    }
+
+    /// Those who read what the run counted get the rest, unless they are slow.
+    fn end(&mut self) {
+        let until = Instant::now() + FLUSH;
+        let briefly = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+        self.turn(&Timespec { tv_sec: 0, tv_nsec: 0 });
+        let reads = |connection: &ControlClient| connection.following.is_some();
+        while self.connections.iter().any(reads) && Instant::now() < until {
+            self.turn(&briefly);
         }
     }
 
@@ -196,7 +243,8 @@ impl ControlServer {
             Ok(_) if self.connections.len() >= CONNECTIONS => "too many connections; try again",
             Ok(_) if set.is_ok() => {
                 let until = Instant::now() + PATIENCE;
-                self.connections.push(ControlClient { stream, rest: Vec::new(), until });
+                let (rest, following, behind) = (Vec::new(), None, false);
+                self.connections.push(ControlClient { stream, rest, until, following, behind });
                 return;
             }
             Ok(_) => return,
@@ -224,14 +272,52 @@ fn write_within(stream: &mut UnixStream, mut bytes: &[u8]) -> io::Result<()> {
 }
 
 impl ControlClient {
-    /// Reads what came and answers whole lines; whether the connection goes on.
-    fn read(&mut self, control: &Control) -> bool {
+    /// Whether it is told what the run counts until that ends.
+    fn follows(&self) -> bool {
+        self.following.as_ref().is_some_and(Following::follows)
+    }
+
+    /// Reads what came; whether the connection goes on.
+    fn read(&mut self) -> bool {
         let mut bytes = [0; 4096];
         let Ok(count @ 1..) = self.stream.read(&mut bytes) else { return false };
         self.rest.extend_from_slice(bytes.get(..count).unwrap_or_default());
-        while let Some(end) = self.rest.iter().position(|&byte| byte == b'\n') {
+        true
+    }
+
+    /// Answers whole lines, and tells one who follows what there is to tell, while there is `room` for such; whether the
+    /// connection goes on.
+    fn serve(&mut self, control: &Control, room: &mut usize) -> bool {
+        loop {
+            let end = self.rest.iter().position(|&byte| byte == b'\n');
+            if let Some(following) = &mut self.following {
+                let read = following.advance(&self.stream, control.stats(), end.is_some());
+                self.behind = matches!(read, Ok(Reading::Behind));
+                match read {
+                    Ok(Reading::Done) => {
+                        *room = room.saturating_add(following.follows().into());
+                        self.following = None;
+                    }
+                    Ok(Reading::Waits | Reading::Behind) => break,
+                    Err(_) => return false,
+                }
+                self.until = Instant::now() + PATIENCE;
+                continue;
+            }
+            let Some(end) = end else { break };
             let request: Vec<u8> = self.rest.drain(..=end).collect();
-            if write_within(&mut self.stream, &line(&answer(control, &request))).is_err() {
+            let answer = match answer(control, &request) {
+                Response::Line(answer) => answer,
+                Response::Stats(following) if following.follows() && *room == 0 => {
+                    Answer::Error(format!("{FOLLOWERS} others follow this run already"))
+                }
+                Response::Stats(following) => {
+                    *room = room.saturating_sub(following.follows().into());
+                    self.following = Some(following);
+                    continue;
+                }
+            };
+            if write_within(&mut self.stream, &line(&answer)).is_err() {
                 return false;
             }
             self.until = Instant::now() + PATIENCE;
@@ -240,7 +326,7 @@ impl ControlClient {
             return true;
         }
         let why = format!("a line has at most {LINE_MAX} bytes");
-        let _ = self.stream.write_all(&line(&Answer::Error(why)));
+        let _ = write_within(&mut self.stream, &line(&Answer::Error(why)));
         false
     }
 }

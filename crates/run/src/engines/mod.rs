@@ -293,16 +293,20 @@ fn carry(
     (mut tx, mut rx): (impl TxPort + Debug + 'static, impl RxPort + Debug + 'static),
 ) -> Result<Box<dyn Carrier + Send>, RunError> {
     let neighbours = parts.neighbours(&port.name)?;
-    if parts.core().core == 0
-        && let Outcome::Conflict(Conflict { address, mac }) =
-            check_addresses(&mut tx, &mut rx, &MonotonicClock, &neighbours)?
-    {
-        return Err(RunError::machine(fault!(
-            "{address} is an address of another station on {}: {mac}", port.interface();
-            "choose addresses that nobody has"
-        )));
+    let mut frames = 0;
+    if parts.core().core == 0 {
+        let checked = check_addresses(&mut tx, &mut rx, &MonotonicClock, &neighbours)?;
+        frames = checked.1;
+        if let Outcome::Conflict(Conflict { address, mac }) = checked.0 {
+            return Err(RunError::machine(fault!(
+                "{address} is an address of another station on {}: {mac}", port.interface();
+                "choose addresses that nobody has"
+            )));
+        }
     }
-    Ok(Box::new(OwnStack::new(parts.settings, (tx, rx), MonotonicClock, neighbours)))
+    let mut stack = OwnStack::new(parts.settings, (tx, rx), MonotonicClock, neighbours);
+    stack.note_neighbour_frames(frames);
+    Ok(Box::new(stack))
 }
 
 /// A port on the monotonic clock that sends.

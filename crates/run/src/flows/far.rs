@@ -154,6 +154,8 @@ fn filled(flow: &Flow, spec: &FlowSpec, program: &Program) -> FlowSpec {
         to: None,
         packet: packet.into(),
         stop: stop.or(spec.stop),
+        // who asks knows what came of it
+        expect: Vec::new(),
         ..spec.clone()
     }
 }

@@ -34,7 +34,7 @@ use wirebeat_units::Nanos;
 
 use crate::attribution::attribute_remote;
 use crate::cards;
-use crate::control::socket::ControlSocket;
+use crate::control::socket::{ControlSocket, answered};
 use crate::control::{Control, Controlled};
 use crate::engines::{Ability, Engine, InMemory};
 use crate::error::RunError;
@@ -189,7 +189,7 @@ impl PreparedFlows {
         self.open.control_socket.as_ref().map(ControlSocket::path)
     }
 
-    /// The control socket, for one who has it answered longer than the flows go on.
+    /// The control socket, for the one who has it answered.
     pub(crate) fn take_control_socket(&mut self) -> Option<ControlSocket> {
         self.open.control_socket.take()
     }
@@ -222,7 +222,9 @@ pub(crate) fn run(
     let plan = Planned::of(lab, scenario)?;
     let (mut plan, mut open) = open_all(lab, plan)?;
     open.measurements = begin_remote(lab, &mut plan, &mut open, stop)?;
-    Ok(Running { lab, plan, open }.execute(observer, stop).0)
+    let socket = open.control_socket.take().zip(open.control.clone());
+    let running = Running { lab, plan, open };
+    Ok(answered(socket, observer, |observer| running.execute(observer, stop).0))
 }
 
 /// Opens what a planned run sends and receives by.
@@ -385,11 +387,6 @@ impl Running<'_> {
             limit: self.lab.bounds.as_ref().and_then(|bounds| bounds.limit),
             at_work: &at_work,
         };
-        let socket = self.open.control_socket.take().zip(self.open.control.clone());
-        let serving = socket.map(|(socket, control)| socket.serve(control));
-        if let Some(Err(error)) = &serving {
-            observer.notice(&format!("nothing answers on the control socket: {error}"));
-        }
         if let Some(control) = &self.open.control {
             control.begin(start);
         }
@@ -427,6 +424,7 @@ impl Running<'_> {
             backlog: self.lab.bounds.as_ref().map(|bounds| Arc::clone(&bounds.intervals)),
         };
         let mut timeline = self.plan.timeline(&self.open.attributions, (start, virtual_time));
+        timeline.keep_histograms(observer.wants_histograms());
         looking.begin_intervals(&mut timeline);
         let mut looks = Looks::every(self.plan.interval.min(LOOK));
         let mut end = End::Completed;
@@ -485,7 +483,6 @@ impl Running<'_> {
         };
         let (outages, watches) = links.finish(MonotonicClock.now());
         self.lab.watches = watches;
-        drop(serving);
         for ((sender, sending), sent) in senders.into_iter().zip(&self.open.sending).zip(&sent) {
             let rests = sent.as_ref().is_ok_and(|driven| driven.error.is_none());
             let resting = Some(sender).filter(|_| rests);

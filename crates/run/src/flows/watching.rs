@@ -388,14 +388,7 @@ pub(super) fn halt_when_asked(stop: &Stop, halt: &SenderStop, over: &AtomicBool)
 
 /// Why a run has to end now, if a stop was asked for.
 pub(crate) fn stopped(stop: &Stop) -> Option<End> {
-    let signal = match stop.signal() {
-        1 => "SIGHUP".to_owned(),
-        2 => "SIGINT".to_owned(),
-        15 => "SIGTERM".to_owned(),
-        0 => "request".to_owned(),
-        other => format!("signal {other}"),
-    };
-    stop.asked().then_some(End::Stopped { signal })
+    stop.end()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_iperf::result::Interval;
 use wirebeat_iperf::{
-    Error, Event, Iperf2Server, Server, ServerOptions, Started, TestResult, client,
+    Error, Event, Iperf2Server, Limits, Server, ServerOptions, Started, TestResult, client,
 };
 use wirebeat_report::assemble::{
     Clocks, RunFacts, SessionIntervalCounts, assemble, session_interval,
@@ -68,6 +68,26 @@ pub struct WireServer {
     pub address: SocketAddr,
 }
 
+/// How clients of another tool are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Serving {
+    /// Ends after one test.
+    pub one_off: bool,
+    /// The longest test that a client may ask for: iperf3's clients are refused what is longer, a test of iperf 2 is ended then.
+    pub longest: Nanos,
+}
+
+impl Serving {
+    /// The longest test, unless it is written.
+    pub const LONGEST: Nanos = Nanos::from_secs(3600);
+}
+
+impl Default for Serving {
+    fn default() -> Self {
+        Serving { one_off: false, longest: Serving::LONGEST }
+    }
+}
+
 /// Runs a test against `server`.
 ///
 /// # Errors
@@ -99,24 +119,26 @@ pub fn load(
     Ok(run.report(options, stop, failed))
 }
 
-/// Serves clients at `server` until it is asked to stop, or for one test.
+/// Serves clients at `server` until it is asked to stop, or for one test, as `how` says.
 ///
 /// # Errors
 /// The address cannot be listened on.
 pub fn serve(
     server: WireServer,
-    one_off: bool,
+    how: Serving,
     options: &Options,
     observer: &mut dyn Observer,
     stop: &Stop,
 ) -> Result<Report, RunError> {
     let WireServer { wire, address } = server;
+    let usual = ServerOptions::default();
     let serving = ServerOptions {
-        one_off,
+        one_off: how.one_off,
+        limits: Limits { time: how.longest, ..usual.limits },
         interval: Some(interval(options)),
         // to the host of the client alone, and no more than its header asks
         connect_back: true,
-        ..ServerOptions::default()
+        ..usual
     };
     let failed = |error: Error| RunError::machine(error.fault());
     let served = match wire {

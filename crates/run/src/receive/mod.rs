@@ -38,6 +38,7 @@ use crate::engines::{
     self, Ability, Choice, Engine, EngineReason, InMemory, RxOpening, driver, fastest,
 };
 use crate::error::RunError;
+use crate::expectations::Expectations;
 use crate::facts;
 use crate::flows;
 use crate::intervals::Timeline;
@@ -134,6 +135,7 @@ pub fn receive(
     ));
     timestamps::told(&port).inspect(|told| observer.notice(told));
     let mut timeline = timeline(request, of_clocks(&day));
+    timeline.keep_histograms(observer.wants_histograms());
     let beat = timeline.beat();
     receiver.begin_intervals(beat, timeline.room());
     let waiting = (&receiver, &mut links, &mut day, &mut timeline);
@@ -187,6 +189,7 @@ pub fn receive(
     let mut report = assemble(facts, None, Some(side));
     let told = timeline.finish(&mut report, (Some(lasted), lasted));
     told.iter().for_each(|interval| observer.interval(interval));
+    Expectations::of_all(request.expect.clone()).judge(&mut report);
     report.exit_code = report.verdict.exit().and(outputs).code();
     Ok(report)
 }

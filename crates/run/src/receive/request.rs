@@ -11,7 +11,7 @@ use wirebeat_meter::bins::Bins;
 use wirebeat_meter::filter::Filter;
 use wirebeat_netlink::Namespace;
 use wirebeat_traffic::scenario::{
-    EngineChoice, OnLinkDown, PriorityChoice, TimestampsChoice, XdpModeChoice,
+    EngineChoice, FlowExpectation, OnLinkDown, PriorityChoice, TimestampsChoice, XdpModeChoice,
 };
 use wirebeat_units::Nanos;
 use wirebeat_wire::codec::Codec;
@@ -54,6 +54,8 @@ pub struct ReceiveRequest {
     pub busy_poll: bool,
     /// How it competes for a CPU.
     pub priority: PriorityChoice,
+    /// What has to come of all flows together.
+    pub expect: Vec<FlowExpectation>,
     /// Stop after this time.
     pub time: Option<Nanos>,
     /// Stop after this many frames.

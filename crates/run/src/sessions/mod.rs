@@ -6,8 +6,8 @@
 
 mod carrier;
 mod checks;
+mod claims;
 mod counted;
-mod expectations;
 mod far;
 mod granted;
 mod opening;
@@ -50,6 +50,7 @@ use crate::options::Options;
 use crate::placement::Cpus;
 use carrier::Carriage;
 pub(crate) use carrier::Carrier;
+use claims::Claims;
 pub(crate) use granted::GrantedServer;
 pub(crate) use own::OwnParts;
 use worker::{Job, Lost, Worker};
@@ -70,12 +71,14 @@ pub(crate) struct PreparedSessions {
     sessions: Sessions,
     options: Options,
     workers: Vec<Worker>,
+    /// The addresses of our own TCP, which no other run has meanwhile.
+    _claims: Vec<Claims>,
     machine: Machine,
     notices: Vec<String>,
     /// What changes their starts, where that is asked for; the handle, and the socket if there is one.
     pub(crate) changeable: Option<Arc<Changeable>>,
     pub(crate) control: Option<Control>,
-    control_socket: Option<ControlSocket>,
+    pub(crate) control_socket: Option<ControlSocket>,
 }
 
 /// Which groups' ends a snapshot of counts is of.
@@ -108,6 +111,7 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
     }
     let mut workers = Vec::new();
     let mut simulated = Vec::new();
+    let mut claims = Vec::new();
     let carried = found.iter().flat_map(|port| Carriage::ALL.map(|carriage| (port, carriage)));
     for (port, carriage) in carried {
         let mine = worker::share(&sessions, &port.name, carriage);
@@ -130,6 +134,8 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
         }
         let of = port.spec.cores.len().max(1) as u32;
         let own = engine.map(|engine| own::open(&mine, port, (engine, number, of))).transpose()?;
+        let (own, claimed) = own.unzip();
+        claims.extend(claimed.flatten());
         let mut own = own.into_iter().flatten();
         for number in 0..of {
             let cpu = port.spec.cores.get(number as usize).map(|&cpu| usize::from(cpu));
@@ -195,6 +201,7 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
         sessions,
         options,
         workers,
+        _claims: claims,
         machine: Machine::observe(),
         notices,
         control: changeable.clone().map(Control::of),
@@ -255,11 +262,6 @@ impl PreparedSessions {
         let cpu = CpuTimes::now();
         let in_no_time = self.workers.iter().any(|worker| worker.in_no_time);
         self.workers.iter().for_each(|worker| worker.start(begin));
-        let socket = self.control_socket.take().zip(self.control.clone());
-        let serving = socket.map(|(socket, control)| socket.serve(control));
-        if let Some(Err(error)) = &serving {
-            observer.notice(&format!("nothing answers on the control socket: {error}"));
-        }
         self.control.iter().for_each(|control| control.begin(begin));
         let mut watch = Watching::new(&self, begin);
         let mut end = model::End::Completed;
@@ -279,9 +281,7 @@ impl PreparedSessions {
                 && let Some(reason) = gone.or_else(|| crate::flows::stopped(stop))
             {
                 end = reason;
-                // clients leave first: their servers are let go when they have, as at any end
-                let leaves = |worker: &&Worker| worker.has_clients() || !worker.serves_ours_alone();
-                self.workers.iter().filter(leaves).for_each(Worker::close);
+                self.workers.iter().for_each(Worker::leave);
             }
             let clients = || self.workers.iter().filter(|worker| worker.has_clients());
             if clients().next().is_some() && clients().all(Worker::are_clients_done) {
@@ -296,7 +296,6 @@ impl PreparedSessions {
                 break;
             }
         }
-        drop(serving);
         let now = MonotonicClock.now();
         let mut ended = now.saturating_sub(begin);
         match in_no_time {

@@ -16,7 +16,7 @@ use wirebeat_traffic::values::session::{Pairing, StackChoice, Transport};
 use wirebeat_units::Nanos;
 
 use super::worker::{Finished, Lost};
-use super::{PreparedSessions, expectations, far, of, pairs, words};
+use super::{PreparedSessions, far, of, pairs, words};
 use crate::{control, facts};
 
 /// What a run of sessions left.
@@ -72,11 +72,14 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
         let mine = intervals.iter().filter(|(of, end, _)| (*of, *end) == (number, side));
         group.intervals = mine.map(|(_, _, counts)| *counts).collect();
         let judged = side == SessionEnd::Client || plan.from.is_none();
-        if let Some(spec) = run.scenario.sessions.get(&plan.name).filter(|_| judged) {
+        if judged {
             let rates = group.rates(ended);
             let both = with_messages(summary, summaries.get(&(number, other)));
-            let judge = |expectation| expectations::judge(expectation, &both, rates.as_ref());
-            group.expectations = spec.expect.iter().map(judge).collect();
+            let mut expected = run.scenario.expected_of_sessions(&plan.name);
+            // those on intervals are judged when the report has these
+            expected.retain(|expectation| !expectation.each_interval);
+            let judge = |one| crate::expectations::sessions::judge(one, &both, rates.as_ref());
+            group.expectations = expected.iter().map(judge).collect();
         }
         if summary.counts.failed_here > 0 && side == SessionEnd::Client {
             group.notes.push((

@@ -1,7 +1,7 @@
 //! Our own TCP for the sessions of a port: its hosts, how much it holds, and how its cores share that. What is asked of it is
 //! `own_profile.rs`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use wirebeat_endpoint::{Listener, Settings};
@@ -16,6 +16,7 @@ use wirebeat_units::fault;
 use wirebeat_wire::mac::MacAddr;
 
 use super::carrier::Carrier;
+use super::claims::Claims;
 use super::own_profile;
 use crate::engines::{Engine, driver};
 use crate::error::RunError;
@@ -67,17 +68,22 @@ impl OwnParts {
     }
 }
 
-/// Puts our own TCP on `port`, once for each of `cores`; `number` is that of the port.
+/// A TCP for each core of a port.
+type Carriers = Vec<Box<dyn Carrier + Send>>;
+
+/// Puts our own TCP on `port`, once for each of `cores`; `number` is that of the port. Its addresses are its own as long as the claims live.
 pub(super) fn open(
     sessions: &Sessions,
     port: &ResolvedPort,
     (engine, number, cores): (Engine, u8, u32),
-) -> Result<Vec<Box<dyn Carrier + Send>>, RunError> {
+) -> Result<(Carriers, Option<Claims>), RunError> {
     let mut parts = parts(sessions, port, (number, Secret::new()?), cores)?;
     // Runs that take the same ports one after the other find peers that are in TIME-WAIT: timestamps have to go on from run to run.
     parts.settings.timestamp = Some(milliseconds_of_day());
+    let claims = Claims::take(port, &parts.hosts.hosts)?;
     let open = |core| driver(engine).open_stack(port, parts.for_core(core, Secret::new()?));
-    (0..cores).map(open).collect()
+    let carriers: Result<Carriers, RunError> = (0..cores).map(open).collect();
+    Ok((carriers?, claims))
 }
 
 /// The time since 1970 in ms, of which 32 bits count; they come round every 49 days.
@@ -312,6 +318,9 @@ fn look_around(
             ));
         }
     }
+    let here = || addresses.iter().filter(|address| address.link == link.index);
+    settings.broadcasts = here().filter_map(|of| broadcast(of.address, of.prefix_len)).collect();
+    settings.broadcasts.truncate(wirebeat_neighbours::PREFIXES_MAX);
     if settings.next_hop.is_some() {
         return Ok(());
     }
@@ -332,16 +341,30 @@ fn look_around(
         }
     }
     if settings.gateway != AddressPair::default() {
-        let here = addresses.iter().filter(|address| address.link == link.index);
-        settings.on_link = here.map(|address| (address.address, address.prefix_len)).collect();
+        settings.on_link = here().map(|address| (address.address, address.prefix_len)).collect();
         settings.on_link.truncate(wirebeat_neighbours::PREFIXES_MAX);
     }
     Ok(())
 }
 
+/// The address of all hosts of a network (RFC 919); networks of two addresses have none (RFC 3021).
+fn broadcast(address: IpAddr, prefix_len: u8) -> Option<Ipv4Addr> {
+    let IpAddr::V4(address) = address else { return None };
+    let hosts = u32::MAX.checked_shr(prefix_len.into()).filter(|hosts| *hosts > 1)?;
+    Some(Ipv4Addr::from_bits(address.to_bits() | hosts))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn networks_have_a_broadcast_address_unless_they_are_of_two() {
+        let of = |address: &str, len| broadcast(address.parse().unwrap(), len);
+        assert_eq!(of("10.0.1.9", 24), Some(Ipv4Addr::new(10, 0, 1, 255)));
+        assert_eq!(of("10.0.1.9", 30), Some(Ipv4Addr::new(10, 0, 1, 11)));
+        assert_eq!([of("10.0.1.9", 31), of("10.0.1.9", 32), of("fd00::1", 24)], [None; 3]);
+    }
 
     #[test]
     fn cores_have_room_for_all_sessions_together_and_one_for_all() {

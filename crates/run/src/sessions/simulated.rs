@@ -18,7 +18,7 @@ use wirebeat_units::{BufferLen, Nanos};
 
 use super::carrier::Carrier;
 use super::own::OwnParts;
-use super::worker::{CLOSE, CLOSING, EndSamples, Finished, Shared, ShownInterval, ends};
+use super::worker::{CLOSE, CLOSING, EndSamples, Finished, LEAVING, Shared, ShownInterval, ends};
 use crate::error::RunError;
 
 /// When a run in no time begins, on its own clock: not at zero, so that nothing is before it.
@@ -175,6 +175,11 @@ impl Ready {
             if done && !open || now >= finish || shared.order.load(Ordering::Acquire) == CLOSE {
                 break;
             }
+        }
+        self.ends.iter_mut().for_each(|end| end.close_clients(now));
+        let until = now.saturating_add(LEAVING);
+        while now < until && self.ends.iter().any(|end| end.programs.awaits_clients()) {
+            now = self.step(until);
         }
         self.ends.iter_mut().for_each(|end| end.close_all(now));
         let until = now.saturating_add(CLOSING);

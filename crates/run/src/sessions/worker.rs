@@ -33,6 +33,9 @@ const SHOWN: Nanos = Nanos::from_millis(10);
 const LOOK: Nanos = Nanos::from_millis(20);
 /// How long sessions that are closed by the run have to end in order.
 pub(super) const CLOSING: Nanos = Nanos::from_secs(1);
+/// How long servers wait at the end of the run until clients of the same run have closed their sessions: those that close at the same
+/// moment would see that the peer closed early.
+pub(super) const LEAVING: Nanos = Nanos::from_millis(500);
 
 /// What a thread is to do.
 #[derive(Debug)]
@@ -136,8 +139,10 @@ impl Shared {
 
 /// Let what is open come to its end (0, as it begins: go on).
 const FINISH: u8 = 1;
+/// Close all, the clients of the run first.
+const LEAVE: u8 = 2;
 /// Close all now.
-pub(super) const CLOSE: u8 = 2;
+pub(super) const CLOSE: u8 = 3;
 
 /// A thread of sessions, from its listeners to its results.
 #[derive(Debug)]
@@ -148,6 +153,8 @@ pub(super) struct Worker {
     listening: Vec<(String, SocketAddr)>,
     has_clients: bool,
     serves_ours_alone: bool,
+    /// Whether its sessions are of another host.
+    is_elsewhere: bool,
     /// Whether it runs on a virtual clock.
     pub(super) in_no_time: bool,
     pub(super) port: String,
@@ -230,6 +237,7 @@ impl Worker {
             listening,
             has_clients,
             serves_ours_alone,
+            is_elsewhere: false,
             in_no_time: false,
             port,
         })
@@ -255,6 +263,7 @@ impl Worker {
             listening: Vec::new(),
             has_clients: true,
             serves_ours_alone: true,
+            is_elsewhere: false,
             in_no_time: true,
             port: "loopback".to_owned(),
         })
@@ -284,6 +293,7 @@ impl Worker {
             listening,
             has_clients: false,
             serves_ours_alone: true,
+            is_elsewhere: true,
             in_no_time: false,
             port: port.to_owned(),
         })
@@ -336,6 +346,14 @@ impl Worker {
     /// Lets what is open come to its end.
     pub(super) fn finish(&self) {
         self.shared.order.fetch_max(FINISH, Ordering::AcqRel);
+    }
+
+    /// Closes all sessions, those of our clients first. What a listener on another host serves is let go when these are done, as at
+    /// any end.
+    pub(super) fn leave(&self) {
+        if !self.is_elsewhere {
+            self.shared.order.fetch_max(LEAVE, Ordering::AcqRel);
+        }
     }
 
     /// Closes all sessions now.
@@ -516,12 +534,15 @@ impl Turning<'_> {
                 }
             }
             let served = order == FINISH && !self.converse.programs.has_open();
-            if order == CLOSE || served || now >= ends.min(finish) {
+            if order >= LEAVE || served || now >= ends.min(finish) {
                 break;
             }
         }
         self.leave();
         now = self.stay(now, ends);
+        if now < finish {
+            now = self.let_clients_close(now);
+        }
         self.converse.close_all(now);
         let until = now.saturating_add(CLOSING);
         while self.converse.programs.has_open() && now < until {
@@ -578,6 +599,17 @@ impl Turning<'_> {
         while self.shared.order.load(Ordering::Acquire) != CLOSE
             && now < until
             && self.converse.stack.broken().is_none()
+        {
+            now = self.turn(now, until);
+        }
+        now
+    }
+
+    /// Closes its clients, and waits a while until those of the run have closed what is served here.
+    fn let_clients_close(&mut self, mut now: Nanos) -> Nanos {
+        self.converse.close_clients(now);
+        let until = now.saturating_add(LEAVING);
+        while self.converse.programs.awaits_clients() && now < until && self.shared.order() != CLOSE
         {
             now = self.turn(now, until);
         }

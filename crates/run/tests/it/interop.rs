@@ -91,6 +91,7 @@ pub fn request(engine: EngineChoice) -> ReceiveRequest {
         listen: None,
         codecs: Vec::new(),
         same_clock: false,
+        expect: Vec::new(),
         log: None,
         capture: None,
         packet_log: None,

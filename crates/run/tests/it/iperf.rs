@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use wirebeat_report::model::{Interval, Report, SessionEnd, Verdict};
-use wirebeat_run::iperf::{Amount, Direction, Protocol, TestSpec, Wire, WireServer, load, serve};
+use wirebeat_run::iperf::{
+    Amount, Direction, Protocol, Serving, TestSpec, Wire, WireServer, load, serve,
+};
 use wirebeat_run::{Observer, Options, Progress, Stop};
 use wirebeat_testbed::{Capability, Process, Program, Testbed, require};
 use wirebeat_units::{BitRate, Bytes, Nanos};
@@ -50,7 +52,16 @@ fn served(
     let serving = thread::spawn(move || {
         let mut told = Told::default();
         let server = WireServer { wire, address };
-        let serve = || serve(server, true, &Options::default(), &mut told, &Stop::new()).unwrap();
+        let serve = || {
+            serve(
+                server,
+                Serving { one_off: true, ..Serving::default() },
+                &Options::default(),
+                &mut told,
+                &Stop::new(),
+            )
+            .unwrap()
+        };
         let report = here.run(serve).unwrap();
         (report, told)
     });

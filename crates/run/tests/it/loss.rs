@@ -30,7 +30,8 @@ type Counted = (u64, u64);
 
 /// Two ends of a bridge that every engine can use, and no frame on it but those of a test: the port to the receiver is `p1`.
 pub(crate) fn bridged() -> Testbed {
-    let offloads = Offloads { gro: Offload::Off, gso: Offload::Off, tso: Offload::Off };
+    let off = Offload::Off;
+    let offloads = Offloads { gro: off, gso: off, tso: off, ..Offloads::default() };
     let options = Options {
         addressing: Addressing::V4,
         neighbours: Neighbours::Fixed,

@@ -233,3 +233,35 @@ fn both_ends_at_one_port_speak_through_a_bridge_that_sends_frames_back() {
         ),
     );
 }
+
+#[test]
+fn a_second_run_with_addresses_of_the_first_on_an_interface_is_refused() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let named = [("a", &bed.a), ("b", &bed.b)];
+    let opened = |from: u8, count: u8, end: &str, port: &str| {
+        let link = if end == "a" { &bed.a.link.name } else { &bed.b.link.name };
+        let text = format!(
+            "ports: {{ a: {{ namespace: {end}, interface: {link}, engine: packet{port} }} }}\nsessions:\n  x: {{ from: a, stack: own, \
+             clients: {{ addresses: {} }}, servers: {{ addresses: 198.51.100.1, ports: 80 }}, program: http, count: 1 }}\n",
+            free(&bed, from, count)
+        );
+        let scenario =
+            Scenario::from_yaml(&text, "").unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let namespaces = named.map(|(name, end)| (name.to_owned(), end.namespace.clone()));
+        let options = Options { namespaces: namespaces.into(), ..Options::default() };
+        prepare(&scenario, options).map_err(|error| (error.exit_code(), error.to_string()))
+    };
+    let first = opened(100, 20, "a", "").unwrap_or_else(|(_, error)| panic!("{error}"));
+    let (code, error) = opened(119, 10, "a", "").map(drop).unwrap_err();
+    let taken = free(&bed, 119, 1);
+    let taken = taken.split('-').next().unwrap();
+    assert_eq!(code, 3, "{error}");
+    assert!(error.contains(taken) && error.contains(&bed.a.link.name), "{error}");
+    // others are free: beside them, and in a VLAN
+    for (from, port) in [(120, ""), (100, ", hosts: { vlan: 7 }")] {
+        opened(from, 10, "a", port).map(drop).unwrap_or_else(|(_, error)| panic!("{error}"));
+    }
+    drop(first);
+    opened(119, 10, "a", "").map(drop).unwrap_or_else(|(_, error)| panic!("{error}"));
+}

@@ -68,6 +68,45 @@ fn both_ends_in_no_time_agree_and_repeat() {
 }
 
 #[test]
+fn sessions_that_are_open_when_the_run_ends_are_not_closed_early() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let group = |name: &str, port: u16, program: &str| {
+        format!(
+            "  {name}: {{ from: a, to: b, stack: own, clients: {{ addresses: {} }}, servers: {{ addresses: {}, ports: {port} }}, \
+             program: {program}, users: 50, timeout: 1s }}\n",
+            free(&bed, 100, 50),
+            free(&bed, 200, 2)
+        )
+    };
+    let report = run(
+        &bed,
+        &format!(
+            "ports: {{ {}, b: {{ namespace: b, interface: {}, engine: packet }} }}\nsessions:\n{}{}{}run: {{ time: 1s }}\n",
+            own_port(&bed, "packet"),
+            bed.b.link.name,
+            group("trips", 7, "{ echo: { messages: 100000, gap: 10ms } }"),
+            group(
+                "asks",
+                80,
+                "{ request-response: { requests: 100000, response: 20kB, think: 5ms } }"
+            ),
+            group("waits", 81, "{ http: { requests: 100000, think: 500ms } }"),
+        ),
+        &Stop::new(),
+    );
+    balances(&report);
+    for name in ["trips", "asks", "waits"] {
+        let (client, server) =
+            (side(&report, name, SessionEnd::Client), side(&report, name, SessionEnd::Server));
+        assert_eq!((client.ends.unfinished, client.ends.closed_early), (50, 0), "{client:#?}");
+        assert_eq!(server.ends.unfinished + server.ends.in_order, 50, "{server:#?}");
+    }
+    // a second of starts, one of patience, and less than one until all was closed
+    assert!(report.duration_ns < 3_000_000_000, "{}", report.duration_ns);
+}
+
+#[test]
 fn a_real_server_logs_what_our_own_clients_report() {
     require!(Capability::NetworkNamespaces, Capability::Program("nginx"));
     asks_a_real_server(&cable(), "packet");

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirebeat_report::model::{End, Report, SessionEnd, SessionReport, Verdict};
-use wirebeat_run::iperf::{Wire, WireServer, serve};
+use wirebeat_run::iperf::{Serving, Wire, WireServer, serve};
 use wirebeat_run::{Observer, Options, Progress, Silent, Stop, prepare};
 use wirebeat_testbed::{Capability, Testbed, require};
 use wirebeat_traffic::scenario::Scenario;
@@ -160,6 +160,34 @@ fn a_run_that_is_asked_to_stop_closes_its_sessions() {
 }
 
 #[test]
+fn a_run_that_is_stopped_has_no_clients_that_closed_early() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let stop = Stop::new();
+    let asking = stop.clone();
+    let asked = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(1500));
+        asking.ask(2);
+        Instant::now()
+    });
+    let report = run(
+        &bed,
+        &format!(
+            "{PORTS}sessions:\n  x: {{ from: a, to: b, servers: {{ ports: 80 }}, users: 50, timeout: 100s, \
+             program: {{ request-response: {{ requests: 100000, response: 20kB, think: 5ms }} }} }}\n"
+        ),
+        &stop,
+    );
+    let took = asked.join().unwrap().elapsed();
+    balances(&report);
+    let (client, server) =
+        (side(&report, "x", SessionEnd::Client), side(&report, "x", SessionEnd::Server));
+    assert_eq!((client.ends.unfinished, client.ends.closed_early), (50, 0), "{client:#?}");
+    assert_eq!((server.ends.unfinished, server.ends.closed_early), (50, 0), "{server:#?}");
+    assert!(took < Duration::from_millis(2000), "{took:?}");
+}
+
+#[test]
 fn the_log_of_nginx_is_what_the_report_says() {
     require!(Capability::NetworkNamespaces, Capability::Program("nginx"));
     let bed = cable();
@@ -299,7 +327,15 @@ fn what_iperf3_says_is_what_the_report_says() {
     let here = bed.b.namespace.clone();
     let serving = thread::spawn(move || {
         let server = WireServer { wire: Wire::Iperf3, address: at };
-        let serve = || serve(server, true, &Options::default(), &mut Silent, &Stop::new());
+        let serve = || {
+            serve(
+                server,
+                Serving { one_off: true, ..Serving::default() },
+                &Options::default(),
+                &mut Silent,
+                &Stop::new(),
+            )
+        };
         here.run(serve).unwrap()
     });
     let there = bed.a.namespace.clone();

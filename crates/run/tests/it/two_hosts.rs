@@ -65,6 +65,7 @@ pub fn request(bed: &Testbed, engine: EngineChoice) -> ReceiveRequest {
         }),
         codecs: Vec::new(),
         same_clock: false,
+        expect: Vec::new(),
         log: None,
         capture: None,
         packet_log: None,

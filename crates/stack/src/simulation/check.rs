@@ -1,5 +1,7 @@
 //! What has to hold in the simulation after each event.
 
+use std::hash::{DefaultHasher, Hasher};
+
 use wirebeat_units::Nanos;
 
 use super::cutter::Packet;
@@ -29,6 +31,8 @@ pub struct Watch {
     pub changed: Vec<u32>,
     looks: u64,
     now: Nanos,
+    /// Of all packets and their times, in their order.
+    pub digest: DefaultHasher,
     /// Segments, and packets that held several.
     segments: u64,
     pub large: u64,
@@ -46,6 +50,8 @@ impl Watch {
     /// Sees a packet that `side` sends at `now`.
     pub fn packet(&mut self, side: usize, packet: &[u8], now: Nanos) {
         self.segments += 1;
+        self.digest.write_u64(now.get());
+        self.digest.write(packet);
         let Ok(segment) = Segment::read(packet, Checksum::Verify) else { return };
         let port = if side == 0 { segment.tuple.remote_port } else { segment.tuple.local_port };
         if segment.seq_len() > 0 && !segment.flags.has(Flags::RST) {

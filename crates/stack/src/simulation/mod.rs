@@ -13,6 +13,7 @@ mod program;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::hash::Hasher;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{env, thread};
@@ -192,6 +193,7 @@ impl World {
                 todo: Vec::new(),
                 broken: None,
                 stops: 0,
+                sent: [0; 2],
                 manual: (0..)
                     .zip(profiles.iter().map(|profile| profile.reading == Reading::Manual))
                     .collect(),
@@ -426,7 +428,12 @@ fn act(stack: &mut Stack, programs: &mut Programs, now: Nanos, user: u32, action
 
 /// Runs `seed`; what is wrong, if anything is.
 fn run(seed: u64, faults: Faults) -> Result<World, String> {
-    let mut world = World::new(seed, faults);
+    finish(World::new(seed, faults))
+}
+
+/// Runs a world to its end.
+fn finish(mut world: World) -> Result<World, String> {
+    let seed = world.seed;
     let result = world.run().and_then(|()| world.end());
     let now = Nanos::new(world.now);
     result.map(|()| world).map_err(|broken| format!("seed {seed} at {now}: {broken}"))
@@ -498,6 +505,35 @@ fn a_seed_gives_the_same_run_again() {
     for side in 0..2 {
         assert_eq!(a.ends[side].stack.counters(), b.ends[side].stack.counters());
     }
+}
+
+/// What [`crate::fast_path`] promises. It is valid for most segments of some seeds and for few of others.
+#[test]
+fn the_fast_path_sends_the_same_packets_as_the_general_one() {
+    let first = number("WIREBEAT_FIRST_SEED").unwrap_or(0);
+    let seeds = number("WIREBEAT_SEEDS").map_or(300, |seeds| seeds / 3);
+    let taken = Mutex::new([0; 2]);
+    let differs = each(seeds, |number| {
+        let seed = first + number;
+        let mut general = World::new(seed, Faults::default());
+        general.ends.iter_mut().for_each(|end| end.stack.core.take_general_path());
+        let (fast, general) = (run(seed, Faults::default()).ok()?, finish(general).ok()?);
+        let seen = |world: &World| (world.now, world.events, world.random.0);
+        let mut is_same = seen(&fast) == seen(&general);
+        for (fast, general) in fast.ends.iter().zip(&general.ends) {
+            is_same &= fast.stack.counters() == general.stack.counters();
+            is_same &= fast.programs.sent == general.programs.sent;
+            is_same &= fast.watch.digest.finish() == general.watch.digest.finish();
+            assert_eq!(general.stack.core.plain, [0; 2]);
+            let mut taken = taken.lock().unwrap();
+            taken.iter_mut().zip(fast.stack.core.plain).for_each(|(sum, count)| *sum += count);
+        }
+        (!is_same).then_some(seed)
+    });
+    assert_eq!(differs, None, "the seed differs");
+    let [arrivals, turns] = taken.into_inner().unwrap();
+    assert!(arrivals > 1000 && turns > 1000, "{arrivals} arrivals and {turns} turns by it");
+    println!("{arrivals} arrivals and {turns} turns by the fast path");
 }
 
 #[test]

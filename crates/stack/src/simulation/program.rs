@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::link::Random;
-use crate::api::{Accept, Application, Event, Reason, Received, Session, SessionId};
+use crate::api::{Accept, Application, Event, Reason, Received, Session, SessionId, Totals};
 use crate::profile::OutOfOrder;
 use crate::segment::Tuple;
 
@@ -109,6 +109,8 @@ pub struct Programs {
     pub broken: Option<String>,
     /// How many sessions stopped reading.
     pub stops: u64,
+    /// Segments with data that ended sessions sent, and segments that they sent again.
+    pub sent: [u64; 2],
     /// The other side's closing pieces that are still to be offered.
     pub manual: BTreeMap<u8, bool>,
 }
@@ -141,6 +143,11 @@ impl Application for Programs {
         for (at, to) in into.iter_mut().enumerate() {
             *to = byte(self.side, session.user, offset + at as u64);
         }
+    }
+
+    fn ending(&mut self, _: Session, totals: &Totals) {
+        self.sent[0] += totals.data_segments;
+        self.sent[1] += totals.retransmitted;
     }
 
     fn received(&mut self, session: Session, received: Received<'_>) {

@@ -4,24 +4,23 @@
 //! nodes by addresses and ports, the wheel calls them, the queue has those with something to send. A turn of the embedder's loop
 //! is [`Stack::receive_batch`], [`Stack::expire`], its own opening, sending and closing, and [`Stack::transmit`].
 
+mod arrivals;
 mod commands;
 mod icmp;
 mod waiting;
-
-use std::net::IpAddr;
 
 use wirebeat_units::Nanos;
 use wirebeat_wire::ip::Version;
 
 use crate::addresses::{AddressId, Addresses};
-use crate::api::{Application, Event, Limits, Reason, Session, SessionId, Transmit};
+use crate::api::{Application, Event, Limits, Reason, Session, SessionId, Totals, Transmit};
 use crate::core::{Context, Core, Fate};
 use crate::counters::Counters;
 use crate::half_open::HalfOpen;
 use crate::index::Index;
 use crate::output::Turn;
 use crate::profile::Profile;
-use crate::segment::{Checksum, Flags, Refused, Segment, Tuple};
+use crate::segment::{Flags, Tuple};
 use crate::slab::{NONE, Slab};
 use crate::tcb::{Marks, State, Tcb, Timer};
 use crate::tick::Tick;
@@ -120,6 +119,18 @@ pub enum Phase {
     Loss,
 }
 
+/// The ends of a session.
+#[inline]
+fn tuple_in(addresses: &Addresses, tcb: &Tcb) -> Tuple {
+    let is_v6 = tcb.has(Marks::V6);
+    Tuple {
+        local: addresses.get(tcb.local, is_v6),
+        remote: addresses.get(tcb.remote, is_v6),
+        local_port: tcb.local_port,
+        remote_port: tcb.remote_port,
+    }
+}
+
 impl Stack {
     /// A stack that begins at `now`. Its sequence numbers and hashes follow from `seed`, which has to be secret and new where the
     /// network is not one's own; at most 256 profiles count.
@@ -172,6 +183,12 @@ impl Stack {
     pub fn send_limit(&self, id: SessionId) -> Option<u64> {
         let tcb = self.sessions.get(id.0)?;
         Some(tcb.acked.saturating_add(tcb.cwnd.min(tcb.snd_wnd).into()))
+    }
+
+    /// Segments that were sent again for sessions of the profile of this one, since that was told last, here or at the end of one of them.
+    pub fn take_retransmitted(&mut self, id: SessionId) -> u64 {
+        let profile = self.sessions.get(id.0).map(|tcb| tcb.profile);
+        profile.map_or(0, |profile| self.core.take_sent_again(profile))
     }
 
     /// What a session is like; `None` when there is none.
@@ -266,7 +283,7 @@ impl Stack {
 
     #[inline]
     fn tuple_of(&self, tcb: &Tcb) -> Tuple {
-        self.tuple((tcb.local, tcb.remote), (tcb.local_port, tcb.remote_port), tcb.has(Marks::V6))
+        tuple_in(&self.addresses, tcb)
     }
 
     /// The ends of a half-open session or one in TIME-WAIT.
@@ -290,22 +307,16 @@ impl Stack {
 
     /// Whether `node` has these ends.
     #[inline]
-    fn is_at(&self, node: u32, tuple: &Tuple) -> bool {
+    fn has_ends(&self, node: u32, tuple: &Tuple) -> bool {
         if let Some(tcb) = self.sessions.get(node) {
-            let ports = tcb.local_port == tuple.local_port && tcb.remote_port == tuple.remote_port;
-            if let (IpAddr::V4(local), IpAddr::V4(remote), false) =
-                (tuple.local, tuple.remote, tcb.has(Marks::V6))
-            {
-                return ports && tcb.local == local.to_bits() && tcb.remote == remote.to_bits();
-            }
-            return ports && self.tuple_of(tcb) == *tuple;
+            return tcb.is_at(tuple) || tcb.has(Marks::V6) && self.tuple_of(tcb) == *tuple;
         }
         self.tuple_of_node(self.kind(node)).is_some_and(|found| found == *tuple)
     }
 
     #[inline]
     fn find(&self, hash: u32, tuple: &Tuple) -> Option<u32> {
-        self.index.find(hash, |node| self.is_at(node, tuple))
+        self.index.find(hash, |node| self.has_ends(node, tuple))
     }
 
     /// The numbers of both addresses, with a user more each.
@@ -325,102 +336,18 @@ impl Stack {
         }
     }
 
-    /// Takes one packet, which begins with its IP header.
-    pub fn receive<A: Application>(
-        &mut self,
-        now: Nanos,
-        packet: &[u8],
-        checksum: Checksum,
-        app: &mut A,
-    ) {
-        if let Some(segment) = self.read(packet, checksum) {
-            let hash = self.core.hash(&segment.tuple);
-            self.segment(now, &segment, hash, app);
-        }
-    }
-
-    /// Takes packets, each of which begins with its IP header. What the processor has to fetch for them is asked for all at once:
-    /// with many sessions that costs a fraction of one by one.
-    pub fn receive_batch<A: Application>(
-        &mut self,
-        now: Nanos,
-        packets: &[(&[u8], Checksum)],
-        app: &mut A,
-    ) {
-        for batch in packets.chunks(BATCH) {
-            let mut segments: [Option<Segment<'_>>; BATCH] = [const { None }; BATCH];
-            let mut hashes = [0; BATCH];
-            for ((slot, hash), (packet, checksum)) in
-                segments.iter_mut().zip(&mut hashes).zip(batch)
-            {
-                *slot = self.read(packet, *checksum);
-                *hash = slot.as_ref().map_or(0, |segment| self.core.hash(&segment.tuple));
-            }
-            let mut nodes = [NONE; BATCH];
-            for (node, hash) in nodes.iter_mut().zip(&hashes).take(batch.len()) {
-                *node = self.index.touch(*hash).unwrap_or(NONE);
-            }
-            nodes.iter().take(batch.len()).for_each(|node| self.touch(*node));
-            for (segment, hash) in segments.iter().zip(&hashes).take(batch.len()) {
-                if let Some(segment) = segment {
-                    self.segment(now, segment, *hash, app);
-                }
-            }
-        }
-    }
-
-    /// Reads each line of a session, if `node` is one, so that the processor has it when it is needed.
+    /// Reads each line of those of `nodes` that are sessions, so that the processor has them when they are needed.
     #[inline]
-    fn touch(&self, node: u32) {
-        std::hint::black_box(self.sessions.get(node).map(|tcb| (tcb.snd_una, tcb.srtt, tcb.user)));
+    fn touch(&self, nodes: impl Iterator<Item = u32>) {
+        let sessions = nodes.filter_map(|node| self.sessions.slot(node));
+        std::hint::black_box(sessions.fold(0, |all, tcb| all ^ tcb.lines()));
     }
 
-    /// As [`Stack::touch`], but only what tells whether an acknowledgment is due.
+    /// As [`Stack::touch`], but only the first line, which tells whether a timer is for anything.
     #[inline]
-    fn touch_times(&self, node: u32) {
-        std::hint::black_box(self.sessions.get(node).map(|tcb| (tcb.marks, tcb.ack_timer_at)));
-    }
-
-    /// As [`Stack::touch`], but only what tells whether a session is called at a time.
-    #[inline]
-    fn touch_armed(&self, node: u32) {
-        std::hint::black_box(self.sessions.get(node).map(|tcb| (tcb.marks, tcb.wheel_at)));
-    }
-
-    #[inline]
-    fn read<'a>(&mut self, packet: &'a [u8], checksum: Checksum) -> Option<Segment<'a>> {
-        let arrivals = &mut self.core.counters.arrivals;
-        arrivals.packets += 1;
-        match Segment::read(packet, checksum) {
-            Ok(segment) => {
-                arrivals.unverified += u64::from(!segment.verified);
-                return Some(segment);
-            }
-            Err(Refused::Foreign) => arrivals.foreign += 1,
-            Err(Refused::Malformed) => arrivals.malformed += 1,
-            Err(Refused::Checksum) => arrivals.bad_checksum += 1,
-        }
-        None
-    }
-
-    #[inline]
-    fn segment<A: Application>(
-        &mut self,
-        now: Nanos,
-        segment: &Segment<'_>,
-        hash: u32,
-        app: &mut A,
-    ) {
-        match self.find(hash, &segment.tuple).map(|node| self.kind(node)) {
-            Some(Kind::Session(at)) => self.with_session(now, at, app, |tcb, core, cx| {
-                let fate = tcb.arrival(core, cx, segment);
-                core.ready.push(cx.node);
-                fate
-            }),
-            Some(Kind::HalfOpen(at)) => self.half_open_arrival(now, at, hash, segment, app),
-            Some(Kind::TimeWait(at)) => self.time_wait_arrival(now, at, hash, segment, app),
-            None => self.unknown(now, segment, hash, None, app),
-        }
+    fn touch_timers(&self, nodes: impl Iterator<Item = u32>) {
+        let sessions = nodes.filter_map(|node| self.sessions.slot(node));
+        std::hint::black_box(sessions.fold(0, |all, tcb| all ^ tcb.marks.0));
     }
 
     /// Does something with a session, and what follows from it: counts of states, timers, its end.
@@ -456,7 +383,11 @@ impl Stack {
         self.core.release_ranges(&mut tcb.reassembly);
         self.core.wheel.disarm(at);
         let state = tcb.state;
-        let totals = tcb.totals();
+        let totals = Totals {
+            data_segments: self.core.take_sent(tcb.profile),
+            retransmitted: self.core.take_sent_again(tcb.profile),
+            ..tcb.totals()
+        };
         let (ends, is_v6) = ((tcb.local, tcb.remote), tcb.has(Marks::V6));
         let waiting = (fate == Fate::TimeWait).then(|| {
             let window = tcb.announce(&self.core);
@@ -514,14 +445,14 @@ impl Stack {
     pub fn expire<A: Application>(&mut self, now: Nanos, budget: usize, app: &mut A) -> bool {
         let tick = Tick::at(now);
         let mut left = budget;
-        while left > 0 {
+        while left > 0 && self.core.acks.is_due(tick) {
             let mut nodes = [NONE; BATCH];
             let mut count = 0;
             for slot in nodes.iter_mut().take(left) {
                 let Some((node, _)) = self.core.acks.due(tick) else { break };
                 (*slot, count) = (node, count + 1);
             }
-            nodes.iter().take(count).for_each(|node| self.touch_times(*node));
+            self.touch_timers(nodes.iter().copied().take(count));
             for node in nodes.into_iter().take(count) {
                 if self.sessions.get_mut(node).is_some_and(|tcb| tcb.delayed_ack(tick)) {
                     self.core.ready.push(node);
@@ -533,14 +464,14 @@ impl Stack {
             }
             left -= count;
         }
-        while left > 0 {
+        while left > 0 && self.core.first_waits.is_due(tick) {
             let mut nodes = [(NONE, tick); BATCH];
             let mut count = 0;
             for slot in nodes.iter_mut().take(left) {
                 let Some(entry) = self.core.first_waits.due(tick) else { break };
                 (*slot, count) = (entry, count + 1);
             }
-            nodes.iter().take(count).for_each(|(node, _)| self.touch_armed(*node));
+            self.touch_timers(nodes.iter().map(|(node, _)| *node).take(count));
             for (node, at) in nodes.into_iter().take(count) {
                 // Another session may have this node by now, or this one another time at which it is called.
                 let is_meant = |tcb: &Tcb| tcb.has(Marks::ARMED) && tcb.wheel_at == at;
@@ -561,7 +492,7 @@ impl Stack {
                 let Some(node) = self.core.wheel.expire(tick) else { break };
                 (*slot, count) = (node, count + 1);
             }
-            nodes.iter().take(count).for_each(|node| self.touch(*node));
+            self.touch(nodes.iter().copied().take(count));
             for node in nodes.into_iter().take(count) {
                 self.due(now, node, app);
             }
@@ -612,7 +543,7 @@ impl Stack {
         while let Some(node) = self.core.ready.pop() {
             if touched == 0 {
                 touched = BATCH / 2;
-                self.core.ready.upcoming().take(touched).for_each(|node| self.touch(node));
+                self.touch(self.core.ready.upcoming(touched));
             }
             touched -= 1;
             let turn = match self.kind(node) {
@@ -640,17 +571,29 @@ impl Stack {
         app: &mut A,
         out: &mut T,
     ) -> Turn {
-        let Some(tuple) = self.sessions.get(at).map(|tcb| self.tuple_of(tcb)) else {
-            return Turn::Done;
+        let Stack { sessions, addresses, core, .. } = self;
+        let Some(tcb) = sessions.get_mut(at) else { return Turn::Done };
+        let session = Session { id: SessionId(at), user: tcb.user };
+        let mut cx = Context { now, tick: Tick::at(now), session, node: at, app };
+        let before = tcb.state;
+        let plain = match tcb.tuple_v4() {
+            Some(tuple) if core.has_fast_path() => tcb.transmit_plain(core, &mut cx, &tuple, out),
+            _ => None,
         };
-        let mut turn = Turn::Done;
-        self.with_session(now, at, app, |tcb, core, cx| {
-            turn = tcb.transmit(core, cx, &tuple, out);
-            if turn != Turn::Done {
-                core.ready.push(cx.node);
-            }
-            Fate::Keep
+        #[cfg(test)]
+        (core.plain[1] += u64::from(plain.is_some()));
+        let turn = plain.unwrap_or_else(|| {
+            let tuple = tuple_in(addresses, tcb);
+            tcb.transmit(core, &mut cx, &tuple, out)
         });
+        if tcb.state != before {
+            core.counters.leave(before);
+            core.counters.enter(tcb.state);
+        }
+        match turn {
+            Turn::Done => tcb.settle_now(core, &cx),
+            Turn::Again | Turn::Blocked => core.ready.push(at),
+        }
         turn
     }
 }

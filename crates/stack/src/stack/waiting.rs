@@ -110,7 +110,11 @@ impl Stack {
         }
         if segment.flags.has(Flags::SYN) {
             // The same SYN again, or one that may be forged: the answer tells where we are.
-            if is_same_syn || self.core.challenge(now) {
+            let may = match is_same_syn {
+                true => self.core.answers_repeat(now),
+                false => self.core.challenge(now),
+            };
+            if may {
                 self.core.ready.push(node);
             }
             return;
@@ -187,7 +191,11 @@ impl Stack {
             Answer::Acknowledge => {}
         }
         let entry = entry.clone();
-        if answer == Answer::Restart || self.core.challenge(now) {
+        let may = match answer {
+            Answer::Restart => self.core.answers_repeat(now),
+            _ => self.core.challenge(now),
+        };
+        if may {
             let outgoing = entry.acknowledgment(&mut self.core, &segment.tuple, now);
             self.core.reply(outgoing);
         }

@@ -52,6 +52,31 @@ fn acknowledgments_of_the_future_and_of_long_ago_are_challenged() {
 }
 
 #[test]
+fn answers_to_what_lies_outside_the_window_are_limited() {
+    let (mut play, _) = Play::established(Profile { window: 1000, ..plain() }, Options::default());
+    play.peer(PSH_ACK, 1, 1, 10);
+    play.sent();
+    let mut answered = 0;
+    for _ in 0..1500 {
+        // behind the window, with data
+        play.peer(ACK, 5000, 1, 10);
+        answered += play.sent().len();
+    }
+    assert_eq!((answered, play.stack.counters().arrivals.challenges_withheld), (1000, 500));
+    answered = 0;
+    for _ in 0..100_500 {
+        // the same data again: its sender waits for the answer, which is in a larger limit
+        play.peer(ACK, 1, 1, 10);
+        answered += play.sent().len();
+    }
+    assert_eq!((answered, play.stack.counters().arrivals.challenges_withheld), (100_000, 1000));
+    play.now = play.now.saturating_add(Nanos::from_secs(1));
+    play.peer(ACK, 1, 1, 10);
+    play.peer(ACK, 5000, 1, 10);
+    assert_eq!(play.sent().len(), 1);
+}
+
+#[test]
 fn data_outside_the_window_is_acknowledged_and_dropped() {
     let (mut play, id) = Play::established(Profile { window: 1000, ..plain() }, Options::default());
     play.peer(ACK, 1, 1, 1500);

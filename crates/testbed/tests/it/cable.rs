@@ -95,7 +95,7 @@ fn interfaces_are_as_they_were_ordered() {
 fn offloads_are_as_they_were_ordered() {
     require!(Capability::NetworkNamespaces);
     for (offload, on) in [(Offload::On, true), (Offload::Off, false)] {
-        let offloads = Offloads { gro: offload, gso: offload, tso: offload };
+        let offloads = Offloads { gro: offload, gso: offload, tso: offload, ..Offloads::default() };
         let testbed = Testbed::pair(&Options { offloads, ..Options::default() }).unwrap();
         for end in testbed.ends() {
             let features = end.netlink().unwrap().features(end.link.index).unwrap();

@@ -67,6 +67,7 @@ impl Scenario {
             flow.check_changes(name)?;
         }
         self.check_sessions()?;
+        self.check_expectations()?;
         check_run(&self.run)?;
         check_unlimited(self)
     }

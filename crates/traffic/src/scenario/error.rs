@@ -135,6 +135,14 @@ impl KeyPath {
         }
     }
 
+    /// The place in the top-level list `key`, if it is there.
+    pub fn index_below(&self, key: &str) -> Option<usize> {
+        match self.0.get(..2)? {
+            [PathStep::Key(first), PathStep::Index(index)] if first == key => Some(*index),
+            _ => None,
+        }
+    }
+
     pub(super) fn steps(&self) -> &[PathStep] {
         &self.0
     }

@@ -11,6 +11,7 @@ use wirebeat_wire::ip::Version;
 
 use super::change::{Change, Settings};
 use super::departures::Departures;
+use super::expect::FlowExpectation;
 use super::header::{Header, ipv4::Ipv4, udp::Udp};
 use super::is_default;
 use super::packet::Packet;
@@ -77,6 +78,9 @@ pub struct FlowSpec {
     /// frames and what is replayed stay as they are.
     #[serde(default, skip_serializing_if = "is_default")]
     pub probe: Probe,
+    /// What has to come of it: where one is not met, the program ends with exit code 4.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub expect: Vec<FlowExpectation>,
 }
 
 impl FlowSpec {
@@ -98,6 +102,7 @@ impl FlowSpec {
             at: IndexMap::new(),
             replay: None,
             probe: Probe::Auto,
+            expect: Vec::new(),
         }
     }
 

@@ -38,7 +38,7 @@ full! {
 full! {
     FlowSpec:
     always { from packet rate departures burst start probe }
-    given { to sub_flows size stop count bytes at replay }
+    given { to sub_flows size stop count bytes at replay expect }
 }
 
 full! {
@@ -60,7 +60,7 @@ full! {
 
 impl Serialize for Full<'_, Scenario> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Scenario { seed, ports, flows, sessions, mix, run } = self.0;
+        let Scenario { seed, ports, flows, sessions, mix, expect, run } = self.0;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("seed", seed)?;
         map.serialize_entry("ports", &Each(ports))?;
@@ -70,6 +70,9 @@ impl Serialize for Full<'_, Scenario> {
         }
         if let Some(mix) = mix {
             map.serialize_entry("mix", mix)?;
+        }
+        if !expect.is_empty() {
+            map.serialize_entry("expect", expect)?;
         }
         map.serialize_entry("run", &Full(run))?;
         map.end()

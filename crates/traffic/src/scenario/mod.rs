@@ -14,6 +14,7 @@ mod check;
 pub mod departures;
 mod different;
 mod error;
+pub mod expect;
 mod flow;
 mod full;
 pub mod header;
@@ -49,6 +50,7 @@ pub use change::Change;
 pub use check::is_datagram;
 pub use departures::Departures;
 pub use error::{Invalid, KeyPath, Place, SpecError};
+pub use expect::{FlowExpectation, FlowMeasured, ScopedExpectation};
 pub use flow::FlowSpec;
 pub use hosts::{CableSpec, HostsSpec};
 pub use on_link_down::OnLinkDown;
@@ -88,6 +90,10 @@ pub struct Scenario {
     /// A rate that groups of sessions share.
     #[serde(default, skip_serializing_if = "is_default")]
     pub mix: Option<session::Mix>,
+    /// What has to come of it: of all flows together, or of flows and groups by name. Where one is not met, the program ends
+    /// with exit code 4.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub expect: Vec<ScopedExpectation>,
     /// How long to run, and how exactly.
     #[serde(default, skip_serializing_if = "is_default")]
     pub run: RunSpec,
@@ -112,7 +118,7 @@ impl Scenario {
 /// Without what is at its default, and without flows where there are sessions instead.
 impl Serialize for Scenario {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Scenario { seed, ports, flows, sessions, mix, run } = self;
+        let Scenario { seed, ports, flows, sessions, mix, expect, run } = self;
         let has_flows = !flows.is_empty() || sessions.is_empty();
         let written = [
             !is_default_seed(seed),
@@ -120,6 +126,7 @@ impl Serialize for Scenario {
             has_flows,
             !sessions.is_empty(),
             mix.is_some(),
+            !expect.is_empty(),
             !is_default(run),
         ];
         let count = written.into_iter().filter(|written| *written).count();
@@ -137,6 +144,9 @@ impl Serialize for Scenario {
         if let Some(mix) = mix {
             map.serialize_field("mix", mix)?;
         }
+        if !expect.is_empty() {
+            map.serialize_field("expect", expect)?;
+        }
         if !is_default(run) {
             map.serialize_field("run", run)?;
         }
@@ -152,6 +162,7 @@ impl Default for Scenario {
             flows: IndexMap::new(),
             sessions: IndexMap::new(),
             mix: None,
+            expect: Vec::new(),
             run: RunSpec::default(),
         }
     }

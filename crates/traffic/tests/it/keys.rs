@@ -33,6 +33,8 @@ const VALUES: &[(&str, &[&str])] = &[
         ],
     ),
     (".servers.mac", &[r#"{ "increment": "02:00:00:00:00:01" }"#]),
+    ("flows.x.expect", &[r#"["loss <= 0.01%", "interval.delay.p99 < 5ms"]"#]),
+    ("expect", &[r#"["loss <= 0.01%", "x: lost == 0", { "*": "interval.loss < 1%" }]"#]),
     ("sessions.g.expect", &[r#"["established >= 1000", "response.p99.actual < 5ms"]"#]),
     ("sessions.g.tcp.mss", &["1000"]),
     ("sessions.g.limit.opening", &["1000/s", "1/3s"]),
@@ -285,7 +287,9 @@ impl Walk {
     /// Values that stand for all that a node allows: each alternative and each key once. The first is as short as it can be.
     fn of(&self, node: &Value, path: &str, inside: &[&str]) -> Vec<Made> {
         let one = |value: Value| Made { value, path: path.to_owned() };
-        if let Some((_, texts)) = VALUES.iter().find(|(end, _)| path.ends_with(end)) {
+        // a top-level key is named whole: others may end like it
+        let named = |end: &str| path == end || end.contains('.') && path.ends_with(end);
+        if let Some((_, texts)) = VALUES.iter().find(|(end, _)| named(end)) {
             let read = |text: &&str| serde_json::from_str(text).unwrap_or_else(|_| json!(text));
             return texts.iter().map(read).map(one).collect();
         }
@@ -493,6 +497,7 @@ fn all() -> Vec<Made> {
             "run" => of("run", "RunSpec"),
             "mix" => of("mix", "Mix"),
             "seed" => walk.of(node, "seed", &[]),
+            "expect" => walk.of(node, "expect", &[]),
             // those of files have a test of their own
             "include" | "variables" => Vec::new(),
             other => panic!("what is '{other}'?"),

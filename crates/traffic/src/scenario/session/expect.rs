@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use wirebeat_units::{BitRate, Comparison, Fault, Nanos, Rate, fault};
 
 use super::program::dns::Rcode;
+use crate::scenario::expect::{INTERVAL, Parts, Statistic, count};
 use crate::text::hint::with_hint;
 use crate::text::printable;
 
@@ -43,26 +44,39 @@ pub const COUNTERS: [&str; 26] = [
 /// Durations that can be held against a time.
 pub const TIMES: [&str; 9] =
     ["connect", "first-byte", "response", "delay", "session", "lateness", "rtt", "gap", "jitter"];
-/// What can be asked of a duration, and any other percentile, such as p95 or p99.5.
-pub const STATISTICS: [&str; 8] = ["min", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
+/// Counters that intervals have.
+const INTERVAL_COUNTERS: [&str; 16] = [
+    "due",
+    "expired",
+    "opened",
+    "established",
+    "in-order",
+    "failed",
+    "failed-here",
+    "unfinished",
+    "requests",
+    "responses",
+    "unexpected",
+    "lost-responses",
+    "late-responses",
+    "malformed-messages",
+    "damaged",
+    "retransmitted-segments",
+];
+/// Rates that intervals have.
+const INTERVAL_RATES: [&str; 5] = ["opened", "established", "requests", "responses", "goodput"];
 /// Rates that can be held against a number a second.
 pub const RATES: [&str; 5] = ["opened", "established", "ended", "requests", "responses"];
 /// Rates that can be held against a bit rate.
 pub const BIT_RATES: [&str; 2] = ["goodput", "acked"];
-
-/// The percentile that a statistic is, as a share of 1.
-pub fn percentile(statistic: &str) -> Option<f64> {
-    let number = statistic.strip_prefix('p')?;
-    let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let percent: f64 = number.parse().ok().filter(|_| plain)?;
-    (percent > 0.0 && percent < 100.0).then_some(percent / 100.0)
-}
 
 /// A number that is measured, and what it has to be.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub struct Expectation {
+    /// Whether it has to hold in each interval of the run, instead of in the whole.
+    pub each_interval: bool,
     /// What is measured.
     pub measured: Measured,
     /// How it is compared.
@@ -72,7 +86,7 @@ pub struct Expectation {
 }
 
 /// What is measured.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Measured {
     /// A counter, one of [`COUNTERS`].
     Counter(String),
@@ -86,8 +100,8 @@ pub enum Measured {
     Time {
         /// One of [`TIMES`], or a timer that the program names.
         of: String,
-        /// One of [`STATISTICS`].
-        statistic: String,
+        /// What of its values.
+        statistic: Statistic,
         /// Whether from the actual beginning instead of the planned one.
         actual: bool,
     },
@@ -136,10 +150,10 @@ impl fmt::Display for Statuses {
     }
 }
 
-/// A number of things.
-fn count(text: &str) -> Result<u64, Fault> {
-    text.parse()
-        .map_err(|_| fault!("'{}' is not a count", printable(text, 64); "write a whole number"))
+/// Whether something of sessions is called so, or begins so.
+pub(in crate::scenario) fn is_word(word: &str) -> bool {
+    let fixed = ["status", "rcode"];
+    COUNTERS.iter().chain(&TIMES).chain(&fixed).any(|known| *known == word)
 }
 
 /// What a rate is held against: so many a second, or bits a second.
@@ -178,58 +192,69 @@ impl FromStr for Expectation {
     type Err = Fault;
 
     fn from_str(text: &str) -> Result<Self, Fault> {
-        let wrong = || {
-            fault!(
-                "'{}' is not an expectation", printable(text, 64);
-                "write for example 'established >= 1000' or 'response.p99 < 5ms'"
-            )
-        };
-        let sign = |c: char| "=!<>".contains(c);
-        let begin = text.find(sign).ok_or_else(wrong)?;
-        let (name, rest) = text.split_at(begin);
-        let end = rest.find(|c: char| !sign(c)).ok_or_else(wrong)?;
-        let (comparison, value) = rest.split_at(end);
-        let comparison = Comparison::of(comparison).ok_or_else(wrong)?;
-        let (name, value) = (name.trim(), value.trim());
-        let Some((of, statistic)) = name.split_once('.') else {
-            if !COUNTERS.contains(&name) {
-                if TIMES.contains(&name) {
-                    return Err(fault!(
-                        "'{name}' is a duration"; "say which of them, for example {name}.p99"
-                    ));
-                }
-                return Err(with_hint("nothing counts", name, COUNTERS));
+        let parts = Parts::of(text, "'established >= 1000' or 'response.p99 < 5ms'")?;
+        let measured = Measured::read(&parts)?;
+        let value = measured.limit(parts.limit)?;
+        if parts.each_interval && !measured.in_intervals() {
+            return Err(fault!(
+                "intervals do not have '{}'", printable(parts.measured, 64);
+                "leave '{INTERVAL}' out; intervals have {}, and rate.{}", INTERVAL_COUNTERS.join(", "),
+                INTERVAL_RATES.join(", rate.")
+            ));
+        }
+        let Parts { each_interval, comparison, .. } = parts;
+        Ok(Expectation { each_interval, measured, comparison, value })
+    }
+}
+
+impl Measured {
+    /// What the name says.
+    fn read(parts: &Parts<'_>) -> Result<Measured, Fault> {
+        let name = parts.measured;
+        let Some((of, rest)) = name.split_once('.') else {
+            if COUNTERS.contains(&name) {
+                return Ok(Measured::Counter(name.to_owned()));
             }
-            let measured = Measured::Counter(name.to_owned());
-            return Ok(Expectation { measured, comparison, value: count(value)? });
+            if TIMES.contains(&name) {
+                return Err(fault!(
+                    "'{name}' is a duration"; "say which of them, for example {name}.p99"
+                ));
+            }
+            return Err(with_hint("nothing counts", name, COUNTERS));
         };
         match of {
-            "status" => {
-                let measured = Measured::Status(statistic.parse()?);
-                return Ok(Expectation { measured, comparison, value: count(value)? });
-            }
-            "rcode" => {
-                let measured = Measured::Rcode(statistic.parse()?);
-                return Ok(Expectation { measured, comparison, value: count(value)? });
-            }
-            "rate" => {
-                let measured = Measured::Rate(statistic.to_owned());
-                return Ok(Expectation { measured, comparison, value: rate(statistic, value)? });
-            }
+            "status" => return Ok(Measured::Status(rest.parse()?)),
+            "rcode" => return Ok(Measured::Rcode(rest.parse()?)),
+            "rate" => return Ok(Measured::Rate(rest.to_owned())),
             _ => {}
         }
-        let (statistic, actual) = match statistic.strip_suffix(".actual") {
+        let (statistic, actual) = match rest.strip_suffix(".actual") {
             Some(statistic) => (statistic, true),
-            None => (statistic, false),
+            None => (rest, false),
         };
-        if !STATISTICS.contains(&statistic) && percentile(statistic).is_none() {
-            return Err(with_hint("there is no statistic", statistic, STATISTICS));
+        Ok(Measured::Time { of: of.to_owned(), statistic: statistic.parse()?, actual })
+    }
+
+    /// What it is held against.
+    fn limit(&self, text: &str) -> Result<u64, Fault> {
+        match self {
+            Measured::Counter(_) | Measured::Status(_) | Measured::Rcode(_) => count(text),
+            Measured::Rate(name) => rate(name, text),
+            Measured::Time { .. } => {
+                let time: Nanos =
+                    text.parse().map_err(|error: wirebeat_units::UnitError| error.fault())?;
+                Ok(time.get())
+            }
         }
-        let value: Nanos =
-            value.parse().map_err(|error: wirebeat_units::UnitError| error.fault())?;
-        let measured =
-            Measured::Time { of: of.to_owned(), statistic: statistic.to_owned(), actual };
-        Ok(Expectation { measured, comparison, value: value.get() })
+    }
+
+    /// Whether intervals have it.
+    fn in_intervals(&self) -> bool {
+        match self {
+            Measured::Counter(name) => INTERVAL_COUNTERS.contains(&&**name),
+            Measured::Rate(name) => INTERVAL_RATES.contains(&&**name),
+            Measured::Status(_) | Measured::Rcode(_) | Measured::Time { .. } => false,
+        }
     }
 }
 
@@ -250,6 +275,7 @@ impl From<Expectation> for String {
 impl fmt::Display for Expectation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = self.comparison;
+        f.write_str(if self.each_interval { INTERVAL } else { "" })?;
         match &self.measured {
             Measured::Counter(name) => write!(f, "{name} {sign} {}", self.value),
             Measured::Rcode(code) => write!(f, "rcode.{code} {sign} {}", self.value),
@@ -278,6 +304,9 @@ mod tests {
             "session.max.actual <= 1s",
             "response.p95 < 5ms",
             "connect.p99.95 < 5ms",
+            "session.stddev < 1ms",
+            "interval.rate.responses >= 900/s",
+            "interval.failed == 0",
             "status.404 == 0",
             "rcode.nxdomain == 0",
             "status.5xx <= 10",
@@ -298,6 +327,8 @@ mod tests {
             ("response < 5ms", "response.p99"),
             ("response.p100 < 5ms", "there is no statistic 'p100'"),
             ("response.pinf < 5ms", "there is no statistic 'pinf'"),
+            ("interval.response.p99 < 5ms", "intervals do not have"),
+            ("interval.status.200 > 5", "intervals do not have"),
             ("status.6xx < 5", "is no status of HTTP"),
             ("rcode.nxdomian < 5", "did you mean 'nxdomain'"),
             ("status.99 < 5", "is no status of HTTP"),

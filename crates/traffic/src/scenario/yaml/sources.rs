@@ -21,7 +21,8 @@ use super::{MAX_BYTES, Variables, options, syntax, variables};
 use crate::scenario::run::RunPart;
 use crate::scenario::session::Mix;
 use crate::scenario::{
-    FlowSpec, Invalid, KeyPath, Place, PortSpec, Scenario, SessionSpec, SpecError, place,
+    FlowSpec, Invalid, KeyPath, Place, PortSpec, Scenario, ScopedExpectation, SessionSpec,
+    SpecError, place,
 };
 use crate::text::hint::with_hint;
 use crate::text::printable;
@@ -116,6 +117,7 @@ impl Sources {
             merge(&mut flows, part.flows).map_err(|key| twice("flows", key))?;
             merge(&mut sessions, part.sessions).map_err(|key| twice("sessions", key))?;
             scenario.mix = part.mix.or(scenario.mix);
+            scenario.expect = part.expect.unwrap_or(scenario.expect);
             scenario.seed = part.seed.unwrap_or(scenario.seed);
             part.run.unwrap_or_default().apply(&mut scenario.run);
         }
@@ -155,7 +157,8 @@ impl Sources {
     }
 
     fn missing(&self, key: &str) -> SpecError {
-        let keys = ["include", "variables", "seed", "ports", "flows", "sessions", "mix", "run"];
+        let keys =
+            ["include", "variables", "seed", "ports", "flows", "sessions", "mix", "expect", "run"];
         let root = self.files.last();
         let place = root.and_then(|root| {
             let of = |key| place::locate(&root.text, &KeyPath::root(key), &self.variables);
@@ -206,6 +209,8 @@ struct SourcePart {
     sessions: Option<IndexMap<String, SessionSpec>>,
     #[serde(default)]
     mix: Option<Mix>,
+    #[serde(default)]
+    expect: Option<Vec<ScopedExpectation>>,
     #[serde(default)]
     run: Option<RunPart>,
 }

@@ -37,7 +37,7 @@ fn mistakes_in_a_flow_are_named_with_place_and_remedy() {
         ("    rat: 5kpps", "8:5: unknown key 'rat'; did you mean 'rate'?"),
         (
             "    speed: 5kpps",
-            "8:5: unknown key 'speed'; there are from, to, packet, sub-flows, size, rate, departures, burst, start, stop, count, bytes, at, replay, probe",
+            "8:5: unknown key 'speed'; there are from, to, packet, sub-flows, size, rate, departures, burst, start, stop, count, bytes, at, replay, probe, expect",
         ),
         (
             "    rate: 5",

@@ -1,4 +1,7 @@
-//! `wirebeat ctl`: changes the flows of a run, and the starts of its sessions, through its local control socket.
+//! `wirebeat ctl`: changes the flows of a run, and the starts of its sessions, through its local control socket, and shows what it
+//! counts (`stats.rs`).
+
+mod stats;
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -13,7 +16,7 @@ use wirebeat_units::Nanos;
 use wirebeat_units::printable::printable;
 
 use crate::failure::Failure;
-use crate::output::print;
+use crate::output::{ReportArgs, print};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,6 +24,8 @@ Examples:
   wirebeat ctl list
   wirebeat ctl set voice --rate 20kpps --size 128B
   wirebeat ctl pause voice
+  wirebeat ctl stats --follow
+  wirebeat ctl stats --count 6 --interval 10s --json-lines
   wirebeat ctl stop --all";
 
 /// Whether a run can be changed while it goes on.
@@ -50,10 +55,10 @@ impl ControlArgs {
     }
 }
 
-/// Change flows and starts of sessions while a run goes on
+/// Change flows and starts of sessions while a run goes on, and see what it counts
 ///
 /// Lists, changes, pauses, resumes and stops the flows of a run that was started with --control, and the starts of its sessions
-/// that have a rate. A change takes effect 150 ms after the run has taken it, on all cores at once, overrides what the
+/// that have a rate, and prints what it has counted so far. A change takes effect 150 ms after the run has taken it, on all cores at once, overrides what the
 /// scenario planned for the flow, and is in the report with its time. Sessions that are open go on.
 #[derive(ClapArgs, Debug)]
 #[command(after_long_help = EXAMPLES)]
@@ -66,6 +71,14 @@ pub struct Args {
     timeout: Nanos,
     #[command(subcommand)]
     what: What,
+}
+
+impl Args {
+    /// How its result is wanted: an error between lines of JSON is one, too.
+    pub fn report(&self) -> ReportArgs {
+        let json_lines = matches!(&self.what, What::Stats(stats) if stats.json_lines);
+        ReportArgs { json_lines, ..ReportArgs::default() }
+    }
 }
 
 #[derive(Subcommand, Debug)]
@@ -95,6 +108,8 @@ enum What {
         #[arg(long, conflicts_with = "flow")]
         all: bool,
     },
+    /// Print what the run has counted: its last intervals, those that follow, and the sum of all
+    Stats(stats::StatsArgs),
 }
 
 #[derive(ClapArgs, Debug)]
@@ -129,19 +144,34 @@ const WHY_MAX: usize = 2000;
 
 /// Asks the run and prints its answer.
 pub fn run(args: &Args) -> Result<u8, Failure> {
+    if let What::Stats(args) = &args.what {
+        args.check()?;
+    }
     let path = match &args.control {
         Some(path) => path.clone(),
         None => client::find().map_err(|error| failure(&error))?,
     };
     let timeout = args.timeout.to_duration();
-    let answer =
-        client::ask(&path, &args.what.request(), timeout).map_err(|error| failure(&error))?;
+    let request = match &args.what {
+        What::Stats(args) => return stats::run(args, &path, timeout),
+        What::List => ControlRequest::List {},
+        What::Set(set) => changed(&set.flow, Change::To(Box::new(set.settings()))),
+        What::Pause { flow } => changed(flow, Change::Pause),
+        What::Resume { flow } => changed(flow, Change::Resume),
+        What::Stop { flow: Some(flow), .. } => ControlRequest::Stop { flow: flow.clone() },
+        What::Stop { flow: None, .. } => ControlRequest::StopAll {},
+    };
+    let answer = client::ask(&path, &request, timeout).map_err(|error| failure(&error))?;
     match answer {
         Answer::Flows(flows) => print(&table(&flows))?,
         Answer::Done(effects) => print(&effects.iter().map(effect).collect::<String>())?,
         Answer::Error(why) => return Err(Failure::usage(shown(&why, WHY_MAX))),
     }
     Ok(0)
+}
+
+fn changed(flow: &str, to: Change) -> ControlRequest {
+    ControlRequest::Change { flow: flow.to_owned(), to }
 }
 
 fn failure(error: &ClientError) -> Failure {
@@ -151,6 +181,7 @@ fn failure(error: &ClientError) -> Failure {
         | ClientError::Unreachable { .. }
         | ClientError::Silent { .. }
         | ClientError::TooLong { .. }
+        | ClientError::Ended { .. }
         | ClientError::Answer { .. } => Failure::machine(told),
         ClientError::None | ClientError::Several(_) => Failure::usage(told),
     }
@@ -183,20 +214,6 @@ fn table(flows: &[FlowState]) -> String {
         line.trim_end().to_owned() + "\n"
     };
     flows.iter().map(line).collect()
-}
-
-impl What {
-    fn request(&self) -> ControlRequest {
-        let change = |flow: &String, to| ControlRequest::Change { flow: flow.clone(), to };
-        match self {
-            What::List => ControlRequest::List {},
-            What::Set(set) => change(&set.flow, Change::To(Box::new(set.settings()))),
-            What::Pause { flow } => change(flow, Change::Pause),
-            What::Resume { flow } => change(flow, Change::Resume),
-            What::Stop { flow: Some(flow), .. } => ControlRequest::Stop { flow: flow.clone() },
-            What::Stop { flow: None, .. } => ControlRequest::StopAll {},
-        }
-    }
 }
 
 impl SetArgs {

@@ -1,7 +1,11 @@
 //! What is wrong with a command line, in the form that all failures have.
 //!
 //! clap finds the mistakes; its findings are put into our words here, so that every wrong argument gets
-//! one message with what, where and how.
+//! one message with what, where and how. A line in the flags of another tool is answered with ours (`foreign.rs`).
+
+mod foreign;
+mod iperf;
+mod tcpreplay;
 
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -64,6 +68,9 @@ pub fn explain_line(
     arguments: &[OsString],
     command: &clap::Command,
 ) -> Failure {
+    if let Some(failure) = foreign::answer(error, arguments, command) {
+        return failure;
+    }
     match error.kind() {
         ErrorKind::InvalidSubcommand => unknown_command(error, arguments, command),
         ErrorKind::UnknownArgument => match negative(error, arguments) {
@@ -192,9 +199,14 @@ fn invalid_value(error: &clap::Error) -> Failure {
             false => missing.hint(one_of(&known)),
         };
     }
+    let near = text(error, ContextKind::SuggestedValue);
+    let meant = match known.len() > LISTED_MAX && !near.is_empty() {
+        true => format!("did you mean '{near}'? "),
+        false => String::new(),
+    };
     Failure::usage(format!("'{value}' is not one of the choices"))
         .at(place(error))
-        .hint(one_of(&known))
+        .hint(format!("{meant}{}", one_of(&known)))
 }
 
 fn conflict(error: &clap::Error) -> Failure {

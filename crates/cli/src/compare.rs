@@ -1,0 +1,96 @@
+//! `wirebeat compare`: whether runs of now differ from runs of before by more than runs differ anyway.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use wirebeat_report::compare::{CompareOptions, METRICS, compare};
+use wirebeat_units::{Fault, fault};
+
+use crate::failure::Failure;
+use crate::output::{AnswerFiles, Output, ReportArgs, VERSION};
+use crate::report::read;
+
+const EXAMPLES: &str = "\
+Examples:
+  for i in 1 2 3 4 5 6; do wirebeat run lab.yaml --json old-$i.json; done
+  wirebeat compare old-*.json -- new-*.json
+  wirebeat compare old-*.json -- new-*.json --threshold 5% --metric delay.p99";
+
+/// The most runs of both sides.
+const RUNS: usize = 1000;
+
+/// Tell whether runs changed beyond noise
+///
+/// Reads reports in JSON (--json), of runs before a change and after it, and says which metrics changed by more than runs differ
+/// anyway: of all flows together, and of each group of sessions. A run is one value. Five runs a side are needed for a verdict, and
+/// more where many metrics are compared at once. With --threshold, a change for the worse of that much ends with exit code 4.
+#[derive(ClapArgs, Debug)]
+#[command(
+    override_usage = "wirebeat compare [OPTIONS] <OLD>... -- <NEW>...",
+    after_long_help = EXAMPLES
+)]
+pub struct Args {
+    /// Reports of runs before
+    #[arg(value_name = "OLD", required = true)]
+    old: Vec<PathBuf>,
+    /// Reports of runs after
+    #[arg(value_name = "NEW", last = true, required = true)]
+    new: Vec<PathBuf>,
+    /// End with exit code 4 where a metric is worse by this part of its old value: 5%
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    threshold: Option<f64>,
+    /// Compare this metric only, given once for each: delay.p99, loss, response.p99 [default: all]
+    #[arg(long = "metric", value_name = "NAME", value_parser = metric)]
+    metrics: Vec<String>,
+    #[command(flatten)]
+    results: AnswerFiles,
+}
+
+impl Args {
+    /// How the result is wanted.
+    pub fn report(&self) -> ReportArgs {
+        ReportArgs::from(&self.results.0)
+    }
+}
+
+fn percent(text: &str) -> Result<f64, Fault> {
+    let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    match number.filter(|number| number.is_finite() && *number >= 0.0) {
+        Some(number) => Ok(number / 100.0),
+        None => Err(fault!("'{text}' is not a part of a value"; "write for example 5%")),
+    }
+}
+
+fn metric(text: &str) -> Result<String, Fault> {
+    let names: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
+    match names.contains(&text) {
+        true => Ok(text.to_owned()),
+        false => Err(fault!("unknown metric '{text}'"; "there are {}", names.join(", "))),
+    }
+}
+
+/// Compares.
+pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
+    if args.old.len() + args.new.len() > RUNS {
+        let why = format!("{} files are too many to compare", args.old.len() + args.new.len());
+        return Err(Failure::usage(why).hint(format!("give at most {RUNS}")));
+    }
+    let reports = |paths: &[PathBuf]| {
+        let read =
+            |path: &PathBuf| read(path, false, output).map(|report| report.without_histograms());
+        paths.iter().map(read).collect::<Result<Vec<_>, Failure>>()
+    };
+    let (old, new) = (reports(&args.old)?, reports(&args.new)?);
+    let options = CompareOptions {
+        wirebeat_version: VERSION.to_owned(),
+        threshold: args.threshold,
+        metrics: args.metrics.clone(),
+    };
+    let changes = compare(&old, &new, &options).map_err(|place| {
+        let path = args.old.iter().chain(&args.new).nth(place);
+        let name = path.map_or_else(String::new, |path| path.display().to_string());
+        let why = "this run was cut off, or its counters are inconsistent, so its numbers say nothing of a change";
+        Failure::usage(why).at(name).hint("run it again, or leave it out")
+    })?;
+    Ok(output.result(changes.exit_code, &changes))
+}

@@ -1,0 +1,27 @@
+//! What has to come of a run, from the command line: `--expect`.
+
+use clap::Args;
+use wirebeat_traffic::scenario::ScopedExpectation;
+
+/// What is expected of flows, or of what a scenario has.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Report")]
+pub struct ExpectArgs {
+    /// What has to come of it: 'loss <= 0.01%'; exit code 4 otherwise
+    ///
+    /// Given once for each: 'loss <= 0.01%', 'voice: delay.p99 < 1ms', 'interval.rate.received >= 90kpps'. docs/expectations.md
+    /// has them all.
+    #[arg(long, value_name = "EXPECTATION")]
+    pub expect: Vec<ScopedExpectation>,
+    #[command(flatten)]
+    pub abort: AbortArgs,
+}
+
+/// What happens when it does not come.
+#[derive(Args, Clone, Copy, Debug, Default)]
+#[command(next_help_heading = "Report")]
+pub struct AbortArgs {
+    /// End as soon as an interval breaks an expectation on intervals; rates are judged at the end
+    #[arg(long, hide_short_help = true)]
+    pub abort_on_fail: bool,
+}

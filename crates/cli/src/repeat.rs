@@ -1,0 +1,130 @@
+//! Many runs of one scenario: repetitions, and values of its variables.
+
+use std::collections::BTreeSet;
+
+use clap::Args;
+use wirebeat_report::sweep::Sweep;
+use wirebeat_run::{Heard, Once, Options, Report, RunError, Silent, Stop};
+use wirebeat_traffic::scenario::Scenario;
+use wirebeat_units::Nanos;
+
+use crate::failure::Failure;
+use crate::output::{Output, VERSION};
+use crate::signals::Signals;
+use crate::values;
+
+/// The most runs of one command.
+pub const RUNS: usize = 10_000;
+
+/// How often, and what comes before.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(next_help_heading = "Run")]
+pub struct RepeatArgs {
+    /// Run it N times: the result has means with 95 % intervals, and every run
+    #[arg(long, value_name = "N", value_parser = count, default_value = "1", hide_default_value = true, hide_short_help = true)]
+    pub repeat: usize,
+    /// Before each run, send for this time without counting
+    #[arg(long, value_name = "TIME", value_parser = values::time, hide_short_help = true)]
+    pub warmup: Option<Nanos>,
+}
+
+fn count(text: &str) -> Result<usize, wirebeat_units::Fault> {
+    values::within(text, 1..=RUNS as u64).map(|count| count as usize)
+}
+
+/// What one run is.
+#[derive(Debug)]
+pub struct OneRun {
+    /// What to run.
+    pub scenario: Scenario,
+    /// How.
+    pub options: Options,
+}
+
+/// What makes a run of the values of variables, which ends after a time where one is given.
+pub type Make<'a> = dyn FnMut(&[String], Option<Nanos>) -> Result<OneRun, Failure> + 'a;
+
+/// The runs of a command.
+pub struct Many<'a> {
+    /// The standard by which the runs are a test.
+    pub test: Option<&'static str>,
+    /// The names of the variables that have several values.
+    pub variables: Vec<String>,
+    /// Their values, for each run.
+    pub values: Vec<Vec<String>>,
+    /// How long to send before each run.
+    pub warmup: Option<Nanos>,
+    /// Makes a run of these values, that ends after the time if one is given.
+    pub make: &'a mut Make<'a>,
+    /// What is wrong with it, in the words of the caller.
+    pub explain: &'a dyn Fn(RunError) -> Failure,
+}
+
+impl Many<'_> {
+    /// Runs them all, and gives their result. A problem with the first run is told as of a single run; one that comes later ends the
+    /// command with what there is.
+    pub fn run(mut self, output: &mut Output) -> Result<u8, Failure> {
+        let signals = Signals::watch()?;
+        let command_line = output.options().command_line;
+        let planned = self.values.len();
+        let mut sweep =
+            Sweep::new(VERSION.to_owned(), command_line, self.variables.clone(), planned);
+        sweep.test = self.test.map(str::to_owned);
+        // a mistake in the last of many values is told before the first run
+        for values in self.values.iter().collect::<BTreeSet<_>>() {
+            (self.make)(values, None)?;
+        }
+        let mut heard = Heard::default();
+        let stop = signals.running();
+        for (number, values) in std::mem::take(&mut self.values).into_iter().enumerate() {
+            if stop.asked() {
+                break;
+            }
+            let named = self.variables.iter().zip(&values);
+            let named: Vec<String> = named.map(|(name, value)| format!("{name}={value}")).collect();
+            output
+                .notice(format!("run {} of {planned} {}", number + 1, named.join(" ")).trim_end());
+            match self.one(&values, output, &mut heard, stop) {
+                Ok(Some(report)) => sweep.add(values, report),
+                Ok(None) => break,
+                Err(failure) if sweep.points.is_empty() => return Err(failure),
+                Err(failure) => {
+                    output.notice(&failure.to_string());
+                    break;
+                }
+            }
+        }
+        Ok(output.result(sweep.exit_code, &sweep))
+    }
+
+    /// A run, after what comes before it; `None` where it was stopped before.
+    fn one(
+        &mut self,
+        values: &[String],
+        output: &Output,
+        heard: &mut Heard,
+        stop: &Stop,
+    ) -> Result<Option<Report>, Failure> {
+        if let Some(time) = self.warmup {
+            warm_up((self.make)(values, Some(time))?, stop).map_err(self.explain)?;
+            if stop.asked() {
+                return Ok(None);
+            }
+        }
+        let OneRun { scenario, options } = (self.make)(values, None)?;
+        let mut shown = output.shown();
+        let mut observer = Once { observer: &mut *shown, heard };
+        let mut prepared = wirebeat_run::prepare(&scenario, options).map_err(self.explain)?;
+        prepared.begin(stop).map_err(self.explain)?;
+        Ok(Some(prepared.start(&mut observer, stop)))
+    }
+}
+
+/// Runs, and forgets what came of it.
+pub fn warm_up(run: OneRun, stop: &Stop) -> Result<(), RunError> {
+    let options = Options { abort_on_fail: false, packet_log: None, ..run.options };
+    let mut prepared = wirebeat_run::prepare(&run.scenario, options)?;
+    prepared.begin(stop)?;
+    prepared.start(&mut Silent, stop);
+    Ok(())
+}

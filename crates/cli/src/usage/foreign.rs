@@ -1,0 +1,410 @@
+//! Command lines in the flags of other tools, and the line of ours that does the same.
+//!
+//! A tool has a table with a row for each of its flags (`iperf.rs`, `tcpreplay.rs`). Here a line is taken apart by that table and by
+//! our own definition of the command, and put together again; a line of ours is only told if our own parser takes it. Values
+//! of our flags that are written as other tools have them (`--time 10`, `--rate 1G`) are a part of this.
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use wirebeat_units::{Fault, fault};
+
+use super::{iperf, tcpreplay};
+use crate::command::NAME;
+use crate::failure::Failure;
+
+/// A flag of another tool.
+pub(super) struct ForeignFlag<M> {
+    /// Its spellings.
+    pub(super) flags: &'static [&'static str],
+    /// Whether a value follows.
+    pub(super) takes_value: bool,
+    /// Notes what it says (`""` without a value), or says why nothing of ours says that.
+    pub(super) note: fn(&mut M, &str) -> Result<(), Fault>,
+}
+
+/// A row of a table.
+pub(super) const fn row<M>(
+    flags: &'static [&'static str],
+    takes_value: bool,
+    note: fn(&mut M, &str) -> Result<(), Fault>,
+) -> ForeignFlag<M> {
+    ForeignFlag { flags, takes_value, note }
+}
+
+/// What a line says.
+#[derive(Debug, Default)]
+pub(super) struct Scanned<M> {
+    /// What flags of the other tool say together.
+    pub(super) said: M,
+    /// Our flags, with their values.
+    pub(super) ours: Vec<String>,
+    /// What has no flag.
+    pub(super) names: Vec<String>,
+    /// The first flag that is not ours.
+    pub(super) foreign: Option<String>,
+    /// A value of a flag of ours was written as in other tools.
+    changed: bool,
+}
+
+/// Why a line has no translation: the flag, and what is wrong.
+pub(super) type Untranslated = (String, Fault);
+
+/// A line of ours, and what should be known beside it.
+pub(super) struct Translation {
+    pub(super) line: Vec<String>,
+    /// Said before the line, with a colon behind it.
+    pub(super) note: String,
+}
+
+/// What is said of a command line that clap refuses with `error`, where it is one of another tool.
+pub(super) fn answer(
+    error: &clap::Error,
+    arguments: &[OsString],
+    definition: &clap::Command,
+) -> Option<Failure> {
+    let kinds = [
+        ErrorKind::UnknownArgument,
+        ErrorKind::ValueValidation,
+        ErrorKind::InvalidValue,
+        ErrorKind::ArgumentConflict,
+        ErrorKind::MissingRequiredArgument,
+    ];
+    if !kinds.contains(&error.kind()) {
+        return None;
+    }
+    let words: Vec<String> = arguments
+        .iter()
+        .skip(1)
+        .map(|word| word.to_str().map(str::to_owned))
+        .collect::<Option<_>>()?;
+    let (command, words) = match words.split_first()? {
+        (first, rest) if !first.starts_with('-') => (first.as_str(), rest),
+        // iperf has no commands
+        _ if words.iter().any(|word| iperf::CLIENT.contains(&word.as_str())) => {
+            ("send", words.as_slice())
+        }
+        _ => return None,
+    };
+    let own = definition.find_subcommand(command)?;
+    match command {
+        "send" => {
+            answered(error, definition, "iperf3", scan(iperf::FLAGS, words, own)?, iperf::line)
+        }
+        "replay" => answered(
+            error,
+            definition,
+            "tcpreplay",
+            scan(tcpreplay::FLAGS, words, own)?,
+            tcpreplay::line,
+        ),
+        _ => None,
+    }
+}
+
+fn answered<M>(
+    error: &clap::Error,
+    definition: &clap::Command,
+    tool: &str,
+    scanned: Result<Scanned<M>, Untranslated>,
+    line: fn(Scanned<M>) -> Result<Option<Translation>, Untranslated>,
+) -> Option<Failure> {
+    let of_tool = |flag: &str| format!("'{flag}' is a flag of {tool}");
+    let scanned = match scanned {
+        Ok(scanned) => scanned,
+        Err((flag, fault)) => return Some(Failure::usage(fault).at(of_tool(&flag))),
+    };
+    let foreign = scanned.foreign.clone();
+    if foreign.is_none() && !scanned.changed {
+        return None;
+    }
+    let translation = match line(scanned) {
+        Ok(translation) => translation,
+        Err((flag, fault)) => return Some(Failure::usage(fault).at(of_tool(&flag))),
+    };
+    let parses = |translation: &Translation| {
+        definition.clone().try_get_matches_from(&translation.line).is_ok()
+    };
+    let hint = translation.filter(parses).map(|Translation { line, note }| {
+        let words: Vec<String> = line.iter().map(|word| quoted(word)).collect();
+        let note = if foreign.is_some() { note } else { "write".to_owned() };
+        format!("{note}: {}", words.join(" "))
+    });
+    match (foreign, hint) {
+        (Some(flag), Some(hint)) => Some(Failure::usage(of_tool(&flag)).hint(hint)),
+        (Some(flag), None) => {
+            Some(Failure::usage(of_tool(&flag)).hint(format!("'{NAME} --help' leads to ours")))
+        }
+        // what is wrong with a value is known better by the one who reads it
+        (None, Some(hint)) => Some(super::explain(error).with_hint(hint)),
+        (None, None) => None,
+    }
+}
+
+/// Takes a line apart: words behind a command that `own` defines. `None` where a flag is neither ours nor the tool's.
+fn scan<M: Default>(
+    flags: &[ForeignFlag<M>],
+    words: &[String],
+    own: &clap::Command,
+) -> Option<Result<Scanned<M>, Untranslated>> {
+    let mut scanned = Scanned {
+        said: M::default(),
+        ours: Vec::new(),
+        names: Vec::new(),
+        foreign: None,
+        changed: false,
+    };
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        let noted = if let Some(long) = word.strip_prefix("--").filter(|long| !long.is_empty()) {
+            let (name, value) = long.split_once('=').map_or((long, None), |(n, v)| (n, Some(v)));
+            match (find(own, name), find_foreign(flags, &format!("--{name}"))) {
+                (Some(flag), _) => {
+                    let behind = if value.is_none() { value_of(flag, &mut rest) } else { None };
+                    scanned.add_ours(name, value, behind);
+                    Ok(())
+                }
+                (None, Some(flag)) => {
+                    let next = || rest.next().map(String::as_str);
+                    let value = if flag.takes_value { value.or_else(next)? } else { "" };
+                    scanned.note(flag, &format!("--{name}"), value)
+                }
+                (None, None) => return None,
+            }
+        } else if word.len() > 1 && word.starts_with('-') {
+            scanned.note_short(flags, word, &mut rest)?
+        } else {
+            scanned.names.push(word.clone());
+            Ok(())
+        };
+        if let Err(untranslated) = noted {
+            return Some(Err(untranslated));
+        }
+    }
+    Some(Ok(scanned))
+}
+
+impl<M> Scanned<M> {
+    fn note(&mut self, row: &ForeignFlag<M>, flag: &str, value: &str) -> Result<(), Untranslated> {
+        self.foreign.get_or_insert_with(|| flag.to_owned());
+        (row.note)(&mut self.said, value).map_err(|fault| (flag.to_owned(), fault))
+    }
+
+    /// Notes what stands behind one dash: `-u`, `-b100M`, `-uR`. `None` where one of these is no flag of the tool.
+    fn note_short<'a>(
+        &mut self,
+        flags: &[ForeignFlag<M>],
+        word: &str,
+        rest: &mut impl Iterator<Item = &'a String>,
+    ) -> Option<Result<(), Untranslated>> {
+        let mut letters = word.strip_prefix('-')?;
+        while let Some(letter) = letters.chars().next() {
+            let behind = letters.get(letter.len_utf8()..).unwrap_or_default();
+            let flag = format!("-{letter}");
+            let row = find_foreign(flags, &flag)?;
+            if !row.takes_value {
+                if let Err(untranslated) = self.note(row, &flag, "") {
+                    return Some(Err(untranslated));
+                }
+                letters = behind;
+                continue;
+            }
+            let value = if behind.is_empty() { rest.next()?.as_str() } else { behind };
+            return Some(self.note(row, &flag, value));
+        }
+        Some(Ok(()))
+    }
+
+    /// A flag of ours, with the value that is `joined` to it or stands `behind` it, stays as it is, but for a value that is
+    /// written as in other tools.
+    fn add_ours(&mut self, name: &str, joined: Option<&str>, behind: Option<String>) {
+        let mut ours = |value: &str| {
+            let other = match name {
+                "time" | "interval" => seconds(value),
+                "rate" => bit_rate(value),
+                _ => None,
+            };
+            self.changed |= other.is_some();
+            other.unwrap_or_else(|| value.to_owned())
+        };
+        let joined = joined.map(|value| format!("--{name}={}", ours(value)));
+        let behind = behind.map(|value| ours(&value));
+        self.ours.push(joined.unwrap_or_else(|| format!("--{name}")));
+        self.ours.extend(behind);
+    }
+}
+
+/// Our flag of this name.
+fn find<'a>(own: &'a clap::Command, name: &str) -> Option<&'a clap::Arg> {
+    own.get_arguments().find(|arg| {
+        let aliases = arg.get_all_aliases().unwrap_or_default();
+        arg.get_long() == Some(name) || aliases.contains(&name)
+    })
+}
+
+/// The value that follows a flag of ours, as clap would take it.
+fn value_of<'a>(
+    flag: &clap::Arg,
+    rest: &mut (impl Iterator<Item = &'a String> + Clone),
+) -> Option<String> {
+    if !flag.get_action().takes_values() || flag.is_require_equals_set() {
+        return None;
+    }
+    let needed = flag.get_num_args().is_none_or(|count| count.min_values() > 0);
+    let next = rest.clone().next()?;
+    (needed || !next.starts_with('-')).then(|| rest.next().cloned())?
+}
+
+fn find_foreign<'a, M>(flags: &'a [ForeignFlag<M>], flag: &str) -> Option<&'a ForeignFlag<M>> {
+    flags.iter().find(|row| row.flags.contains(&flag))
+}
+
+/// A time in bare seconds, with its unit.
+pub(super) fn seconds(text: &str) -> Option<String> {
+    positive(text).map(|_| format!("{text}s"))
+}
+
+/// A bit rate with a letter for its unit (`1.5G`), as we write it. A number alone has no unit.
+fn bit_rate(text: &str) -> Option<String> {
+    let (number, letter) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let unit = match letter {
+        "k" | "K" => "kbps",
+        "m" | "M" => "Mbps",
+        "g" | "G" => "Gbps",
+        "t" | "T" => "Tbps",
+        _ => return None,
+    };
+    positive(number).map(|_| format!("{number}{unit}"))
+}
+
+/// The same of a number of bits a second, too; 0 is as fast as possible.
+pub(super) fn any_bit_rate(text: &str) -> Option<String> {
+    match text.parse::<f64>() {
+        Ok(0.0) => Some("unlimited".to_owned()),
+        _ => bit_rate(text).or_else(|| positive(text).map(|_| format!("{text}bps"))),
+    }
+}
+
+/// Notes a value.
+pub(super) fn set<T>(place: &mut Option<T>, value: T) -> Result<(), Fault> {
+    *place = Some(value);
+    Ok(())
+}
+
+/// Notes a flag of ours, with its value.
+pub(super) fn put(flags: &mut Vec<String>, flag: &str, value: &str) -> Result<(), Fault> {
+    flags.extend([flag.to_owned(), value.to_owned()]);
+    Ok(())
+}
+
+/// Notes a flag of ours without a value.
+pub(super) fn put_flag(flags: &mut Vec<String>, flag: &str) -> Result<(), Fault> {
+    flags.push(flag.to_owned());
+    Ok(())
+}
+
+/// A number above zero, in plain decimals.
+pub(super) fn positive(text: &str) -> Option<f64> {
+    let plain = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    text.parse().ok().filter(|number: &f64| plain && *number > 0.0)
+}
+
+/// A whole number above zero.
+pub(super) fn whole(text: &str) -> Result<u64, Fault> {
+    let read = text.parse().ok().filter(|number| *number > 0);
+    read.ok_or_else(|| fault!("'{text}' is not a count"; "write a whole number from 1 on"))
+}
+
+/// A word as a shell reads it back.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./_-".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::command::definition;
+
+    /// What is said of a line, whose words are separated by blanks.
+    pub(in crate::usage) fn told(line: &str) -> Failure {
+        let words: Vec<OsString> =
+            [NAME].into_iter().chain(line.split(' ')).map(OsString::from).collect();
+        let error = definition().try_get_matches_from(&words).unwrap_err();
+        super::super::explain_line(&error, &words, &definition())
+    }
+
+    /// Each row of a table is in one of these lines.
+    pub(in crate::usage) fn assert_each_is_tried<'a, M>(
+        table: &[ForeignFlag<M>],
+        lines: impl Iterator<Item = &'a str>,
+    ) {
+        let tried: BTreeSet<String> = lines
+            .flat_map(|line| line.split(' '))
+            .filter(|word| word.starts_with('-'))
+            .map(|word| match word.starts_with("--") {
+                true => word.split('=').next().unwrap_or_default().to_owned(),
+                false => word.chars().take(2).collect(),
+            })
+            .collect();
+        for row in table {
+            assert!(row.flags.iter().any(|flag| tried.contains(*flag)), "{:?}", row.flags);
+        }
+    }
+
+    /// The line of ours in what is said.
+    pub(in crate::usage) fn line_of_ours(line: &str) -> String {
+        let said = told(line).sentence();
+        let at = said.find(": wirebeat ").unwrap_or_else(|| panic!("{line}: {said}"));
+        said[at + ": wirebeat ".len()..].to_owned()
+    }
+
+    #[test]
+    fn values_of_our_flags_in_the_manner_of_others_are_put_right() {
+        for (line, ours) in [
+            ("send --to 10.0.0.2 --rate 1G", "send --to 10.0.0.2 --rate 1Gbps"),
+            ("send --to lab2 --rate=1.5m --time 10", "send --to lab2 --rate=1.5Mbps --time 10s"),
+            (
+                "send --to 10.0.0.2 --rate 100K --interval 1 --json --flow name=a",
+                "send --to 10.0.0.2 --rate 100kbps --interval 1s --json --flow name=a",
+            ),
+            ("replay a.pcap --interface lo --time 2.5", "replay a.pcap --interface lo --time 2.5s"),
+        ] {
+            assert_eq!(line_of_ours(line), ours, "{line}");
+        }
+        let failure = told("send --to 10.0.0.2 --time 10").to_string();
+        assert!(
+            failure.contains("it has no unit") && failure.contains("  --time 10\n"),
+            "{failure}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_line_of_another_tool_is_told_as_before() {
+        for line in [
+            "send --to 10.0.0.2 --rate 5",
+            "send --to 10.0.0.2 --rat 1G",
+            "send --to 10.0.0.2 -y",
+            "send --to 10.0.0.2 --burst -1",
+            "send --to 10.0.0.2 --time 0",
+            "replay a.pcap --xyzzy",
+        ] {
+            let said = told(line).sentence();
+            assert!(!said.contains(": wirebeat ") && !said.contains("iperf"), "{line}: {said}");
+        }
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        for (word, shown) in
+            [("a=b,c", "a=b,c"), ("", "''"), ("{ a: 1 }", "'{ a: 1 }'"), ("it's", r"'it'\''s'")]
+        {
+            assert_eq!(quoted(word), shown);
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! The client's flags of iperf3 and iperf 2, as ours.
+//!
+//! Datagrams to the other end are flows of `send`. Everything else is a test with a server at the other end, which `load` runs on
+//! the wire of that tool: TCP, and datagrams that come back.
+
+use wirebeat_units::{Fault, fault};
+
+use super::foreign::{
+    ForeignFlag, Scanned, Translation, Untranslated, any_bit_rate, positive, put, put_flag, row,
+    seconds, set, whole,
+};
+use crate::command::NAME;
+
+/// How its client is asked for.
+pub(super) const CLIENT: [&str; 2] = ["-c", "--client"];
+/// Its port, unless another is written.
+const PORT: u64 = 5201;
+/// How many streams it can have.
+const STREAMS_MAX: u64 = 128;
+/// Bytes of its datagrams, unless others are written, where the path carries 1500 bytes.
+const LENGTH: u64 = 1460;
+/// How fast it sends datagrams, unless another rate is written.
+const RATE: &str = "1Mbps";
+/// The first source port of several streams: the first of those that nobody has by name (RFC 6335 §6).
+const FIRST_PORT: u64 = 49_152;
+
+/// What its flags say together.
+#[derive(Debug, Default)]
+pub(super) struct Test {
+    host: Option<String>,
+    port: Option<u64>,
+    udp: Option<()>,
+    rate: Option<String>,
+    burst: Option<u64>,
+    time: Option<String>,
+    bytes: Option<u64>,
+    packets: Option<u64>,
+    length: Option<u64>,
+    streams: Option<u64>,
+    /// Unless it is there.
+    direction: Option<Direction>,
+    /// Flags that say the same in each command of ours.
+    beside: Vec<String>,
+    /// Flags of `send` alone.
+    of_send: Vec<String>,
+    source_port: Option<u64>,
+    /// Flags of TCP alone.
+    of_tcp: Vec<String>,
+    tos: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Back,
+    Both,
+    InTurn,
+}
+
+/// Its flags. Those without an effect on what is sent or measured are left out.
+pub(super) const FLAGS: &[ForeignFlag<Test>] = &[
+    row(&CLIENT, true, |test, host| set(&mut test.host, host.to_owned())),
+    row(&["-p", "--port"], true, |test, port| set(&mut test.port, whole(port)?)),
+    row(&["-u", "--udp"], false, |test, _| set(&mut test.udp, ())),
+    row(&["-b", "--bitrate", "--bandwidth"], true, |test, rate| test.set_rate(rate)),
+    row(&["-t"], true, |test, time| set(&mut test.time, bounded(time)?)),
+    row(&["-n", "--bytes", "--num"], true, |test, bytes| set(&mut test.bytes, size(bytes)?)),
+    row(&["-k", "--blockcount"], true, |test, count| set(&mut test.packets, size(count)?)),
+    row(&["-l", "--length", "--len"], true, |test, length| set(&mut test.length, size(length)?)),
+    row(&["-P", "--parallel"], true, |test, count| {
+        let count = whole(count)?;
+        match count <= STREAMS_MAX {
+            true => set(&mut test.streams, count),
+            false => Err(fault!("iperf3 has at most {STREAMS_MAX} streams"; "ask for fewer")),
+        }
+    }),
+    row(&["-R", "--reverse"], false, |test, _| set(&mut test.direction, Direction::Back)),
+    row(&["-d", "--bidir", "--dualtest"], false, |test, _| {
+        set(&mut test.direction, Direction::Both)
+    }),
+    row(&["-r", "--tradeoff"], false, |test, _| set(&mut test.direction, Direction::InTurn)),
+    row(&["-J"], false, |test, _| put_flag(&mut test.beside, "--json")),
+    row(&["--json-stream"], false, |test, _| put_flag(&mut test.beside, "--json-lines")),
+    row(&["-V", "--verbose"], false, |test, _| put_flag(&mut test.beside, "--details")),
+    row(&["-i"], true, |test, time| match time {
+        "0" => Ok(()),
+        time => put(&mut test.beside, "--interval", &bounded(time)?),
+    }),
+    row(&["-B", "--bind"], true, |test, address| {
+        let (address, device) =
+            address.split_once('%').map_or((address, None), |(a, d)| (a, Some(d)));
+        put(&mut test.of_send, "--source", address)?;
+        device.map_or(Ok(()), |device| put(&mut test.of_send, "--interface", device))
+    }),
+    row(&["--bind-dev"], true, |test, device| put(&mut test.of_send, "--interface", device)),
+    row(&["--cport"], true, |test, port| set(&mut test.source_port, whole(port)?)),
+    row(&["-S"], true, |test, tos| set(&mut test.tos, byte(tos)?)),
+    row(&["-A", "--affinity"], true, |test, cpus| {
+        let own = cpus.split(',').next().unwrap_or_default();
+        put(&mut test.of_send, "--cpu", own)
+    }),
+    row(&["-M", "--set-mss"], true, |test, bytes| {
+        put(&mut test.of_tcp, "--mss", &whole(bytes)?.to_string())
+    }),
+    row(&["-C", "--linux-congestion"], true, |test, name| {
+        put(&mut test.of_tcp, "--congestion", name)
+    }),
+    row(&["--fq-rate"], true, |test, rate| put(&mut test.of_tcp, "--pacing", &bits(rate)?)),
+    // small segments never wait in 'load', addresses have a family, and the report has units of its own
+    row(&["-N", "--no-delay"], false, |_, _| Ok(())),
+    row(&["-4", "--version4", "-6", "--version6"], false, |_, _| Ok(())),
+    row(&["-f", "--format"], true, |_, _| Ok(())),
+    row(&["-T", "--title"], true, |_, _| Ok(())),
+    row(&["-Z", "--zerocopy"], false, |_, _| Ok(())),
+    row(&["-e", "--enhanced"], false, |_, _| Ok(())),
+    row(&["--get-server-output", "--forceflush", "--udp-counters-64bit"], false, |_, _| Ok(())),
+    row(&["--dont-fragment"], false, |_, _| Ok(())),
+    row(&["-s", "--server"], false, |_, _| {
+        Err(fault!(
+            "this is the end that receives";
+            "the same is: {NAME} receive --listen, for 'send'; or: {NAME} serve --iperf3 --listen 0.0.0.0:{PORT}"
+        ))
+    }),
+    row(&["-w", "--window"], true, |_, _| {
+        Err(fault!(
+            "buffers of sockets have no flag";
+            "leave it out, or write 'tcp: {{ send-buffer: 1MB }}' of sessions in a scenario"
+        ))
+    }),
+    row(&["-O", "--omit"], true, |_, _| {
+        Err(fault!(
+            "nothing is left out of a report";
+            "leave it out, and look at the intervals: --json has all of them"
+        ))
+    }),
+    row(&["--logfile"], true, |_, _| {
+        Err(
+            fault!("the report goes to standard output"; "leave it out, and write '> FILE' behind the line"),
+        )
+    }),
+    row(&["-F", "--file"], true, |_, _| {
+        Err(
+            fault!("datagrams of 'send' have no content from a file"; "leave it out, or use --payload"),
+        )
+    }),
+];
+
+impl Test {
+    /// `100M`, `100M/32` with a burst, or in iperf 2 `1000pps`.
+    fn set_rate(&mut self, text: &str) -> Result<(), Fault> {
+        let (rate, burst) = text.split_once('/').map_or((text, None), |(r, b)| (r, Some(b)));
+        self.burst = burst.map(whole).transpose()?;
+        let packets = rate.strip_suffix("pps").and_then(positive).map(|_| rate.to_owned());
+        self.rate = Some(packets.map_or_else(|| bits(rate), Ok)?);
+        Ok(())
+    }
+
+    fn streams(&self) -> u64 {
+        self.streams.unwrap_or(1)
+    }
+}
+
+/// Its line as one of ours.
+pub(super) fn line(scanned: Scanned<Test>) -> Result<Option<Translation>, Untranslated> {
+    let Scanned { said: test, ours, names, .. } = scanned;
+    if !names.is_empty() {
+        return Ok(None);
+    }
+    // flags of 'send' have no meaning for TCP
+    let datagrams =
+        test.udp.is_some() || !ours.is_empty() && test.of_tcp.is_empty() || test.host.is_none();
+    match test.direction {
+        None if datagrams => Ok(Some(flows(&test, ours))),
+        _ => of_server(&test, ours).map(Some),
+    }
+}
+
+/// Datagrams to the other end, of `send`.
+fn flows(test: &Test, ours: Vec<String>) -> Translation {
+    let mut line = vec![NAME.to_owned(), "send".to_owned()];
+    let mut add = |flag: &str, value: String| line.extend([flag.to_owned(), value]);
+    let has = |flag: &str| ours.iter().any(|own| own == flag);
+    if let Some(host) = &test.host {
+        add("--to", with_port(host, test.port.unwrap_or(PORT)));
+    }
+    let length = test.length.unwrap_or(LENGTH);
+    // what iperf3 does where nothing is said is meant by those who call it so
+    let is_test = test.host.is_some() || test.udp.is_some();
+    let usual = Some(RATE).filter(|_| is_test && !has("--rate"));
+    if let Some(rate) = test.rate.as_deref().or(usual) {
+        let of_payload = rate.ends_with("bps");
+        add("--rate", format!("{rate}{}", if of_payload { "@payload" } else { "" }));
+    }
+    if test.length.is_some() || is_test && !has("--size") {
+        add("--size", format!("{length}B@payload"));
+    }
+    let bytes = test.bytes.map(|bytes| bytes.div_ceil(length));
+    match test.packets.or(bytes) {
+        Some(packets) => add("--count", packets.div_ceil(test.streams()).to_string()),
+        None => test.time.iter().for_each(|time| add("--time", time.clone())),
+    }
+    test.burst.iter().for_each(|burst| add("--burst", burst.to_string()));
+    test.tos.iter().for_each(|tos| add("--tos", tos.to_string()));
+    match test.streams() {
+        1 => test.source_port.iter().for_each(|port| add("--source-port", port.to_string())),
+        streams => {
+            let first = test.source_port.unwrap_or(FIRST_PORT);
+            for number in 0..streams {
+                let port = first.saturating_add(number);
+                add("--flow", format!("name=stream-{},source-port={port}", number + 1));
+            }
+        }
+    }
+    line.extend(test.of_send.iter().chain(&test.beside).cloned());
+    line.extend(ours);
+    Translation { line, note: "the same is".to_owned() }
+}
+
+/// A test with a server of the tool, of `load`.
+fn of_server(test: &Test, ours: Vec<String>) -> Result<Translation, Untranslated> {
+    let tool = if test.direction == Some(Direction::InTurn) { "iperf2" } else { "iperf3" };
+    let mut line = vec![NAME.to_owned(), "load".to_owned(), format!("--{tool}")];
+    let host = test.host.clone().unwrap_or_default();
+    line.push(test.port.map_or(host.clone(), |port| with_port(&host, port)));
+    let mut add = |flag: &str, value: Option<String>| {
+        line.push(flag.to_owned());
+        line.extend(value);
+    };
+    if test.udp.is_some() {
+        add("--udp", None);
+    }
+    let rate = test.rate.clone().or_else(|| test.udp.map(|()| RATE.to_owned()));
+    rate.iter().for_each(|rate| add("--rate", Some(rate.clone())));
+    test.length.iter().for_each(|bytes| add("--size", Some(format!("{bytes}B"))));
+    test.streams.iter().for_each(|streams| add("--streams", Some(streams.to_string())));
+    match test.direction {
+        None => {}
+        Some(Direction::Back) => add("--reverse", None),
+        Some(Direction::Both) => add("--both-ways", None),
+        Some(Direction::InTurn) => add("--in-turn", None),
+    }
+    let blocks = test.packets.zip(test.length).map(|(count, length)| count.saturating_mul(length));
+    match test.bytes.or(blocks) {
+        Some(bytes) => add("--bytes", Some(format!("{bytes}B"))),
+        None => test.time.iter().for_each(|time| add("--time", Some(time.clone()))),
+    }
+    if let Some(tos) = test.tos {
+        if tos % 4 != 0 {
+            let why = fault!("sessions have a DSCP, and this has bits beside it"; "ask for a multiple of 4");
+            return Err(("-S".to_owned(), why));
+        }
+        add("--dscp", Some((tos / 4).to_string()));
+    }
+    line.extend(test.of_tcp.iter().chain(&test.of_send).chain(&test.beside).cloned());
+    line.extend(ours);
+    let server = if tool == "iperf2" { "iperf -s" } else { "iperf3 -s" };
+    let why = match test.udp {
+        Some(()) => "datagrams come back",
+        None => "without -u it is over TCP",
+    };
+    let note = format!("{why}; with '{server}' or '{NAME} serve --{tool}' there the same is");
+    Ok(Translation { line, note })
+}
+
+/// A host, of which an address of IPv6 is in brackets, with a port.
+fn with_port(host: &str, port: u64) -> String {
+    match host.parse::<std::net::Ipv6Addr>() {
+        Ok(address) => format!("[{address}]:{port}"),
+        Err(_) => format!("{host}:{port}"),
+    }
+}
+
+/// A time in seconds. One of 0 has no end.
+fn bounded(text: &str) -> Result<String, Fault> {
+    seconds(text).ok_or_else(|| match text {
+        "0" => fault!("a run without an end has no flag"; "write a long time: --time 365d"),
+        _ => fault!("'{text}' is not a time in seconds"; "write for example --time 10s"),
+    })
+}
+
+fn bits(text: &str) -> Result<String, Fault> {
+    any_bit_rate(text)
+        .ok_or_else(|| fault!("'{text}' is not a bit rate"; "write for example --rate 100Mbps"))
+}
+
+/// Bytes, or a count: K, M and G are powers of 1024, as iperf has them.
+fn size(text: &str) -> Result<u64, Fault> {
+    let (number, power) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (text.get(..at), 1),
+        Some((at, 'm' | 'M')) => (text.get(..at), 2),
+        Some((at, 'g' | 'G')) => (text.get(..at), 3),
+        _ => (Some(text), 0),
+    };
+    let number = number.and_then(positive).map(|number| number * 1024_f64.powi(power));
+    let whole =
+        number.filter(|number| *number >= 1.0 && *number < 9e15).map(|number| number as u64);
+    whole.ok_or_else(|| fault!("'{text}' is not a number of bytes"; "write for example 1470 or 8K"))
+}
+
+/// A byte as C writes it: decimal, hexadecimal, or octal.
+fn byte(text: &str) -> Result<u64, Fault> {
+    let read =
+        match (text.strip_prefix("0x"), text.strip_prefix('0').filter(|rest| !rest.is_empty())) {
+            (Some(digits), _) => u8::from_str_radix(digits, 16),
+            (None, Some(digits)) => u8::from_str_radix(digits, 8),
+            (None, None) => text.parse(),
+        };
+    read.map(u64::from)
+        .map_err(|_| fault!("'{text}' is not a byte"; "write for example --tos 0xb8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::foreign::tests::{assert_each_is_tried, line_of_ours, told};
+    use super::*;
+
+    /// Lines of iperf3 behind `wirebeat send`, and ours: each flag of the table is in one of them.
+    const LINES: &[(&str, &str)] = &[
+        (
+            "-c 10.0.0.2 -u -b 100M -t 10 -l 1470 -P 4 -R -J",
+            "load --iperf3 10.0.0.2 --udp --rate 100Mbps --size 1470B --streams 4 --reverse --time 10s --json",
+        ),
+        (
+            "-c 10.0.0.2 -u -b 100M -t 10 -l 1470",
+            "send --to 10.0.0.2:5201 --rate 100Mbps@payload --size 1470B@payload --time 10s",
+        ),
+        ("-c lab2 -u", "send --to lab2:5201 --rate 1Mbps@payload --size 1460B@payload"),
+        (
+            "-uc 2001:db8::2 -b1G -P2 -i1 -J -V",
+            "send --to '[2001:db8::2]:5201' --rate 1Gbps@payload --size 1460B@payload --flow \
+             name=stream-1,source-port=49152 --flow name=stream-2,source-port=49153 --interval 1s --json --details",
+        ),
+        (
+            "--client lab2 --udp --bitrate 2.5m/8 --port 5005 --length 1K --parallel 1 --json-stream -i 0",
+            "send --to lab2:5005 --rate 2.5Mbps@payload --size 1024B@payload --burst 8 --json-lines",
+        ),
+        (
+            "-c 10.0.0.2 -u --bandwidth=0 -n 1M -S 0xb8 -B 10.0.0.1%eth1 --cport 4000 -A 2,3",
+            "send --to 10.0.0.2:5201 --rate unlimited --size 1460B@payload --count 719 --tos 184 --source-port 4000 \
+             --source 10.0.0.1 --interface eth1 --cpu 2",
+        ),
+        (
+            "-c 10.0.0.2 -u -b 1000pps -k 100 --bind-dev eth1 --engine socket",
+            "send --to 10.0.0.2:5201 --rate 1000pps --size 1460B@payload --count 100 --interface eth1 --engine socket",
+        ),
+        // without -u, a flag of ours says that these are datagrams
+        (
+            "-c 10.0.0.2 --rate 5kpps --size 64B -t 5",
+            "send --to 10.0.0.2:5201 --time 5s --rate 5kpps --size 64B",
+        ),
+        ("--to 10.0.0.2 -b 1G", "send --rate 1Gbps@payload --to 10.0.0.2"),
+        ("-c 10.0.0.2", "load --iperf3 10.0.0.2"),
+        (
+            "-c 10.0.0.2 -p 5001 -P 4 -d -n 1G -M 1400 -C bbr --fq-rate 1G -S 0x10 -N -4 -f m -T x -Z -e",
+            "load --iperf3 10.0.0.2:5001 --streams 4 --both-ways --bytes 1073741824B --dscp 4 --mss 1400 --congestion \
+             bbr --pacing 1Gbps",
+        ),
+        ("-c 10.0.0.2 -r -l 128K", "load --iperf2 10.0.0.2 --size 131072B --in-turn"),
+        (
+            "-c 10.0.0.2 -u --bidir --get-server-output --dont-fragment --forceflush",
+            "load --iperf3 10.0.0.2 --udp --rate 1Mbps --both-ways",
+        ),
+    ];
+
+    /// Lines that nothing of ours says, and what is told.
+    const NONE: &[(&str, &str)] = &[
+        ("-s", "receive --listen"),
+        ("-c x -w 1M", "buffers of sockets have no flag"),
+        ("-c x -u -O 2", "nothing is left out of a report"),
+        ("-c x -u --logfile f", "write '> FILE'"),
+        ("-c x -u -F f", "no content from a file"),
+        ("-c x -u -t 0", "a run without an end"),
+        ("-c x -u -b fast", "'fast' is not a bit rate"),
+        ("-c x -u -l -1", "'-1' is not a number of bytes"),
+        ("-c x -P 1000", "at most 128 streams"),
+        ("-c x -R -S 0x11", "a multiple of 4"),
+        ("-c x -S 256", "'256' is not a byte"),
+    ];
+
+    #[test]
+    fn lines_of_iperf_are_answered_with_ours() {
+        for (line, ours) in LINES {
+            assert_eq!(line_of_ours(&format!("send {line}")), *ours, "{line}");
+        }
+        // and as iperf3 is called, without a command
+        assert_eq!(line_of_ours("-c lab2 -u"), LINES[2].1);
+    }
+
+    #[test]
+    fn each_line_of_ours_is_valid() {
+        for (_, line) in LINES {
+            // a name that needs nobody to look it up
+            let line = line.replace("lab2", "localhost").replace('\'', "");
+            let (command, rest) = line.split_once(' ').unwrap();
+            match command {
+                "send" => _ = crate::send::tests::scenario(rest).unwrap(),
+                _ => _ = crate::load::iperf::tests::of(rest).unwrap(),
+            }
+        }
+    }
+
+    #[test]
+    fn what_nothing_of_ours_says_is_told_with_the_flag() {
+        for (line, says) in NONE {
+            let said = told(&format!("send {line}")).sentence();
+            assert!(said.contains(says) && said.contains(" is a flag of iperf3"), "{line}: {said}");
+        }
+    }
+
+    #[test]
+    fn each_flag_of_the_table_is_tried() {
+        let lines = LINES.iter().chain(NONE).map(|(line, _)| *line);
+        assert_each_is_tried(FLAGS, lines);
+    }
+}

@@ -1,0 +1,136 @@
+//! What is expected of a run: what is printed, and how the command ends.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::{Ended, Scratch, line, run};
+
+/// A scenario of two flows between two ports in memory, 2,000 frames and 200.
+fn scenario(scratch: &Scratch, expect: &str) -> String {
+    let packet = "packet: [ { ipv4: { destination: 10.0.0.2 } }, { udp: { destination: 9 } } ]";
+    let text = format!(
+        "ports: {{ a: {{ engine: loopback }}, b: {{ engine: loopback }} }}\n\
+         flows:\n  voice: {{ from: a, to: b, rate: 1kpps, {packet}, expect: [ 'lost == 0' ] }}\n  \
+         slow: {{ from: a, to: b, rate: 100pps, {packet} }}\n\
+         run: {{ time: 2s }}\n{expect}\n"
+    );
+    scratch.file("s.yaml", text.as_bytes())
+}
+
+fn first_line(ended: &Ended) -> &str {
+    ended.out.lines().next().unwrap_or_default()
+}
+
+#[test]
+fn a_run_passes_or_fails_on_its_first_line() {
+    let scratch = Scratch::new("verdict");
+    let file =
+        scenario(&scratch, "expect: [ loss == 0%, 'slow: sent >= 200', '*: reordered == 0' ]");
+    let passed = line(&format!("run {file}"));
+    assert_eq!(passed.code, 0, "{passed:?}");
+    assert!(first_line(&passed).starts_with("PASS  wirebeat"), "{passed:?}");
+    assert!(passed.out.contains("All 5 expectations were met."), "{passed:?}");
+    let failed = run(&["run", &file, "--expect", "slow: sent >= 201"]);
+    assert_eq!(failed.code, 4, "{failed:?}");
+    assert!(first_line(&failed).starts_with("FAIL  wirebeat"), "{failed:?}");
+    let told = "FAIL     slow: sent >= 201 (measured 200: 1 too little)";
+    assert!(failed.out.contains(told), "{failed:?}");
+    // two hundred values say nothing of what one in a thousand is
+    let undecided = run(&["run", &file, "--expect", "slow: delay.p99.9 < 1s"]);
+    assert_eq!(undecided.code, 4, "{undecided:?}");
+    let told = "p99.9 needs 10,000 values, and there are 200";
+    assert!(undecided.out.contains("UNDECIDED") && undecided.out.contains(told), "{undecided:?}");
+}
+
+#[test]
+fn programs_read_what_came_of_an_expectation() {
+    let scratch = Scratch::new("verdict-json");
+    let file = scenario(&scratch, "");
+    let ended = run(&["run", &file, "--json", "-", "--expect", "voice: rate.received >= 2kpps"]);
+    assert_eq!(ended.code, 4, "{ended:?}");
+    let report: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(report["verdict"], "unmet");
+    let of_voice = &report["flows"][0]["expectations"];
+    assert_eq!((&of_voice[0]["text"], &of_voice[0]["met"]), (&"lost == 0".into(), &true.into()));
+    assert_eq!(of_voice[1]["met"], false);
+    assert!(of_voice[1]["margin"].as_str().unwrap().ends_with("too little"), "{of_voice}");
+}
+
+#[test]
+fn a_mistake_is_named_where_it_stands() {
+    let scratch = Scratch::new("verdict-wrong");
+    let file = scenario(&scratch, "expect:\n  - loss == 0%\n  - voce: lost == 0");
+    let wrong = line(&format!("check {file}"));
+    assert_eq!(wrong.code, 2, "{wrong:?}");
+    assert!(wrong.err.contains("did you mean 'voice'") && wrong.err.contains(":6:"), "{wrong:?}");
+    let file = scenario(&scratch, "");
+    for (expect, says) in [
+        ("los == 0%", "nothing measures 'los'"),
+        ("voce: lost == 0", "did you mean 'voice'"),
+        ("delay.p99 < 1", "unit"),
+        ("established >= 3", "nothing measures 'established'"),
+    ] {
+        let wrong = run(&["run", &file, "--expect", expect]);
+        assert_eq!(wrong.code, 2, "{wrong:?}");
+        assert!(wrong.err.contains(says) && wrong.err.contains("--expect"), "{wrong:?}");
+    }
+}
+
+/// Nothing listens there: the first second says what the other fifty-nine would.
+#[test]
+fn a_run_ends_at_the_first_interval_that_breaks_what_is_expected() {
+    let begin = Instant::now();
+    let load =
+        ["load", "http://127.0.0.1:1/", "--rate", "50/s", "--time", "60s", "--abort-on-fail"];
+    let ended = run(&[&load[..], &["--expect", "interval.failed == 0"]].concat());
+    assert!(begin.elapsed() < Duration::from_secs(30), "{ended:?}");
+    assert_eq!(ended.code, 4, "{ended:?}");
+    assert!(ended.err.contains("interval.failed == 0"), "{ended:?}");
+}
+
+/// Runs in memory are the same each time: the same five a side pass, and others with other traffic fail.
+#[test]
+fn runs_are_compared_with_runs_of_before() {
+    let scratch = Scratch::new("compare");
+    let file = |rate: &str| {
+        let packet = "packet: [ { ipv4: { destination: 10.0.0.2 } }, { udp: { destination: 9 } } ]";
+        let ports = "ports: { a: { engine: loopback }, b: { engine: loopback } }";
+        let flow = format!("flows: {{ x: {{ from: a, to: b, rate: {rate}, {packet} }} }}");
+        let name = format!("{rate}.yaml");
+        scratch.file(&name, format!("{ports}\n{flow}\nrun: {{ time: 2s }}\n").as_bytes())
+    };
+    let report = |scenario: &str, name: &str| {
+        let path = scratch.path(name);
+        let ended = run(&["run", scenario, "--json", &path]);
+        assert_eq!(ended.code, 0, "{ended:?}");
+        path
+    };
+    let (usual, slower) = (file("1kpps"), file("900pps"));
+    let old: Vec<String> = (0..5).map(|n| report(&usual, &format!("old-{n}.json"))).collect();
+    let new: Vec<String> = (0..5).map(|n| report(&slower, &format!("new-{n}.json"))).collect();
+    let compare = |old: &[String], new: &[String], more: &[&str]| {
+        let words = ["compare"].into_iter().chain(old.iter().map(String::as_str));
+        let words = words.chain(more.iter().copied()).chain(["--"]);
+        run(&words.chain(new.iter().map(String::as_str)).collect::<Vec<_>>())
+    };
+    let same = compare(&old, &old, &["--threshold", "1%"]);
+    assert_eq!(same.code, 0, "{same:?}");
+    assert!(first_line(&same).starts_with("PASS"), "{same:?}");
+    let only = ["--threshold", "5%", "--metric", "rate.received", "--json", "-"];
+    let fails = compare(&old, &new, &only);
+    assert_eq!(fails.code, 4, "{fails:?}");
+    let changes: Value = serde_json::from_str(&fails.out).unwrap();
+    assert_eq!(changes["verdict"], "fail");
+    assert_eq!(changes["metrics"][0]["outcome"], "fails");
+    assert_eq!(changes["notes"][0], "the runs are not of one scenario");
+    let few = compare(&old[..2], &new[..2], &["--threshold", "5%"]);
+    assert_eq!(few.code, 4, "{few:?}");
+    assert!(few.out.contains("fewer than 5 runs"), "{few:?}");
+    let missing = compare(&old, &["none.json".to_owned()], &[]);
+    assert_eq!(missing.code, 2, "{missing:?}");
+    assert!(missing.err.contains("none.json"), "{missing:?}");
+    let unknown = compare(&old, &new, &["--metric", "delay"]);
+    assert_eq!(unknown.code, 2, "{unknown:?}");
+    assert!(unknown.err.contains("delay.p99"), "{unknown:?}");
+}

@@ -1,0 +1,318 @@
+//! Tests that are made of many runs: sweeps, repetitions, RFC 2544, Y.1564. The ports are in memory, where nothing is lost and time
+//! is virtual; one test has a receiver on another host.
+
+use std::fs;
+
+use serde_json::Value;
+use wirebeat_testbed::{Capability, require};
+
+use crate::whole::{PATIENCE, cable, json as document, wirebeat};
+use crate::{Ended, Scratch, run};
+
+const PORTS: &str = "ports: { a: { engine: loopback }, b: { engine: loopback } }\n";
+
+/// A scenario with a variable.
+fn lab(scratch: &Scratch, expect: &str) -> String {
+    let text = format!(
+        "{PORTS}variables: {{ rate: 1kpps, size: 64B }}\n\
+         flows:\n  voice: {{ from: a, to: b, rate: '${{rate}}', size: '${{size}}', \
+         packet: [ {{ ipv4: {{ destination: 10.0.0.2 }} }}, {{ udp: {{}} }} ] }}\n\
+         run: {{ time: 500ms }}\nexpect: [ {expect} ]\n"
+    );
+    scratch.file("lab.yaml", text.as_bytes())
+}
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+}
+
+#[test]
+fn a_sweep_runs_each_combination_and_has_a_row_for_it() {
+    let scratch = Scratch::new("sweep");
+    let (file, csv) = (lab(&scratch, "loss == 0%"), scratch.path("sweep.csv"));
+    let over = ["--over", "rate=1kpps..3kpps/2", "--over", "size=64B,512B"];
+    let swept = run(&[&["sweep", &file, "--csv", &csv], &over[..]].concat());
+    assert_eq!(swept.code, 0, "{swept:?}");
+    assert!(swept.out.starts_with("PASS  wirebeat"), "{}", swept.out);
+    let rows: Vec<&str> =
+        swept.out.lines().filter(|line| line.trim_start().starts_with(['1', '3'])).collect();
+    for (rate, size, frames) in [
+        ("1kpps", "64B", "500"),
+        ("1kpps", "512B", "500"),
+        ("3kpps", "64B", "1,500"),
+        ("3kpps", "512B", "1,500"),
+    ] {
+        let has = |row: &&&str| {
+            let words: Vec<&str> = row.split_whitespace().collect();
+            words.starts_with(&[rate, size, "PASS", frames, frames])
+        };
+        assert!(rows.iter().any(|row| has(&row)), "{rate} {size}: {}", swept.out);
+    }
+    assert!(swept.out.lines().all(|line| line.chars().count() <= 100), "{}", swept.out);
+    let rows = fs::read_to_string(csv).unwrap();
+    let head = rows.lines().next().unwrap();
+    assert!(head.ends_with(",variable rate,variable size"), "{head}");
+    assert!(rows.lines().any(|row| row.starts_with("flow,voice,") && row.ends_with(",3kpps,512B")));
+}
+
+#[test]
+fn a_sweep_says_what_is_wrong_before_it_runs() {
+    let scratch = Scratch::new("sweep-wrong");
+    let file = lab(&scratch, "");
+    for (line, says) in [
+        (&["--over", "rte=1kpps"][..], "rte"),
+        (&["--over", "rate=1kpps", "--over", "rate=2kpps"], "given twice"),
+        (&["--over", "rate=1kpps,1kpps"], "one twice"),
+        (&["--over", "rate=1kpps..2pps/4"], "is not a range"),
+        (&["--over", "rate=fast"], "fast"),
+        (&["--over", "rate=1..10001/1000", "--repeat", "100"], "more than 10000 runs"),
+        (&[], "--over"),
+    ] {
+        let refused = run(&[&["sweep", &file], line].concat());
+        assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{line:?}: {refused:?}");
+        assert!(refused.err.contains(says), "{line:?}: {}", refused.err);
+    }
+}
+
+#[test]
+fn a_run_is_repeated_and_has_every_run() {
+    let scratch = Scratch::new("repeat");
+    let (file, junit) = (lab(&scratch, "loss == 0%"), scratch.path("runs.xml"));
+    let repeated = run(&[
+        "run", &file, "--repeat", "3", "--warmup", "100ms", "--json", "-", "--junit", &junit,
+    ]);
+    assert_eq!(repeated.code, 0, "{repeated:?}");
+    let runs = json(&repeated);
+    let points = runs["points"].as_array().unwrap();
+    assert_eq!(points.len(), 3);
+    for point in points {
+        assert_eq!(point["report"]["total"]["received"]["unique"], 500);
+    }
+    assert_eq!(fs::read_to_string(junit).unwrap().matches("<testsuite ").count(), 3);
+    // a run that fails is told by its number
+    let failed = run(&["run", &file, "--repeat", "2", "--expect", "sent > 500"]);
+    assert_eq!(failed.code, 4, "{failed:?}");
+    assert!(failed.out.starts_with("FAIL  2 of 2 failed.  wirebeat"), "{}", failed.out);
+    assert!(failed.out.contains("run 2: FAIL sent > 500"), "{}", failed.out);
+    let few = run(&["run", &file, "--repeat", "0"]);
+    assert_eq!(few.code, 2, "{few:?}");
+}
+
+#[test]
+fn rfc2544_measures_goes_on_and_writes_every_form() {
+    let scratch = Scratch::new("rfc2544");
+    let (file, state) = (lab(&scratch, ""), scratch.path("state.json"));
+    let line = [
+        "test",
+        "rfc2544",
+        &file,
+        "--quick",
+        "--trial",
+        "200ms",
+        "--max-rate",
+        "5kpps",
+        "--sizes",
+        "64B,1518B",
+        "--measure",
+        "all",
+        "--latency-time",
+        "200ms",
+        "--burst-time",
+        "20ms",
+        "--resume",
+        &state,
+        "--at-least",
+        "100%",
+    ];
+    let whole = run(&[&line[..], &["--json", "-"]].concat());
+    assert_eq!(whole.code, 0, "{whole:?}");
+    let report = json(&whole);
+    assert_eq!((&report["verdict"], &report["exit_code"]), (&"done".into(), &0.into()));
+    for size in report["sizes"].as_array().unwrap() {
+        let found = &size["throughput"][0];
+        assert_eq!(
+            (found["outcome"].as_str(), found["lower"].as_f64()),
+            (Some("at_least"), Some(5_000.0))
+        );
+        assert_eq!(size["latency"]["tagged_ns"].as_array().unwrap().len(), 3);
+        assert_eq!(size["back_to_back"]["at_least"], true);
+    }
+    // all of it is kept: nothing is sent again
+    let before = fs::metadata(&state).unwrap().modified().unwrap();
+    let again = run(&line);
+    assert_eq!(again.code, 0, "{again:?}");
+    assert!(again.out.starts_with("PASS"), "{}", again.out);
+    assert_eq!(fs::metadata(&state).unwrap().modified().unwrap(), before);
+    // a throughput that was required and is not there
+    let state = scratch.path("other.json");
+    let line = [
+        "test",
+        "rfc2544",
+        &file,
+        "--quick",
+        "--trial",
+        "100ms",
+        "--max-rate",
+        "5kpps",
+        "--sizes",
+        "64B",
+    ];
+    let junit = scratch.path("t.xml");
+    let unmet =
+        run(&[&line[..], &["--at-least", "6kpps", "--resume", &state, "--junit", &junit]].concat());
+    assert_eq!(unmet.code, 4, "{unmet:?}");
+    assert!(fs::read_to_string(junit).unwrap().contains("<failure"));
+}
+
+#[test]
+fn rfc2544_refuses_what_it_would_not_do() {
+    let scratch = Scratch::new("rfc2544-wrong");
+    let file = lab(&scratch, "");
+    let cut = scratch.file("cut.json", b"{ \"schema_version\": ");
+    for (line, says) in [
+        (&[file.as_str(), "--speed", "1Gbps"][..], "--speed"),
+        (&[&file, "--ttl", "3"], "--ttl"),
+        (&[&file, "--from", "eth1"], "--from"),
+        (&["--set", "rate=1kpps"], "there is none"),
+        (&[&file, "--goal", "loss=1%"], "--mlr"),
+        (&[&file, "--mlr", "--goal", "loss=1%", "--width", "1%"], "--width"),
+        (&[&file, "--mlr", "--goal", "lost=1%"], "unknown key 'lost'"),
+        (&[&file, "--mlr", "--goal", "trial=2s,sum=1s"], "'sum'"),
+        (&[&file, "--measure", "jitter"], "unknown measurement 'jitter'"),
+        (&[&file], "--max-rate"),
+        (&[&file, "--max-rate", "unlimited"], "no highest load"),
+        (&[&file, "--max-rate", "1kpps", "--resume", &cut], "--resume"),
+        (&[], "--from is missing"),
+    ] {
+        let refused = run(&[&["test", "rfc2544"], line].concat());
+        assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{line:?}: {refused:?}");
+        assert!(refused.err.contains(says), "{line:?}: {}", refused.err);
+    }
+}
+
+/// Two services, whose criteria stand with one and in the scenario.
+fn services(scratch: &Scratch, expect: &str) -> String {
+    let packet = "packet: [ { ipv4: { destination: 10.0.0.2 } }, { udp: {} } ]";
+    let text = format!(
+        "{PORTS}flows:\n  voice: {{ from: a, to: b, rate: 1kpps, {packet}, expect: [ 'loss == 0%', 'rate.received >= 990pps' ] }}\n  \
+         video: {{ from: a, to: b, rate: 2kpps, {packet} }}\n\
+         expect: [ {expect} ]\n"
+    );
+    scratch.file("services.yaml", text.as_bytes())
+}
+
+#[test]
+fn y1564_tests_each_service_and_then_all() {
+    let scratch = Scratch::new("y1564");
+    let file = services(&scratch, "'video: loss == 0%'");
+    let line = ["test", "y1564", &file, "--step-time", "500ms", "--performance-time", "1s"];
+    let passed = run(&[&line[..], &["--json", "-"]].concat());
+    assert_eq!(passed.code, 0, "{passed:?}");
+    let report = json(&passed);
+    let points = report["points"].as_array().unwrap();
+    // four steps of each, and all
+    assert_eq!(points.len(), 9, "{points:#?}");
+    let sent = |point: &Value| point["report"]["total"]["received"]["unique"].as_u64();
+    let sent: Vec<u64> = points.iter().filter_map(sent).collect();
+    assert_eq!(sent, [125, 250, 375, 500, 250, 500, 750, 1_000, 3_000]);
+    for point in points {
+        let expected = point["report"]["flows"].as_array().unwrap().iter();
+        assert!(
+            expected.clone().all(|flow| flow["expectations"][0]["text"] == "loss == 0%"),
+            "{point}"
+        );
+    }
+    // nothing polices what is beyond both rates
+    let unpoliced = run(&[&line[..], &["--eir", "video=1kpps", "--configuration-only"]].concat());
+    assert_eq!(unpoliced.code, 4, "{unpoliced:?}");
+    let row = unpoliced.out.lines().find(|line| line.contains("125% of EIR")).unwrap();
+    assert!(row.contains("policing") && row.contains("FAIL"), "{}", unpoliced.out);
+    let excess = unpoliced.out.lines().find(|line| line.contains("CIR + EIR")).unwrap();
+    assert!(excess.contains("PASS"), "{}", unpoliced.out);
+}
+
+#[test]
+fn y1564_refuses_services_without_rates_or_criteria() {
+    let scratch = Scratch::new("y1564-wrong");
+    let file = services(&scratch, "");
+    let refused = run(&["test", "y1564", &file]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("flow 'video' has no acceptance criteria"), "{refused:?}");
+    let file = services(&scratch, "'video: loss == 0%'");
+    for (eir, says) in [
+        ("vidio=1kpps", "unknown flow 'vidio'"),
+        ("video=1Mbps", "in another unit"),
+        ("video", "not a service with its excess rate"),
+    ] {
+        let refused = run(&["test", "y1564", &file, "--eir", eir]);
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(refused.err.contains(says), "{eir}: {}", refused.err);
+    }
+}
+
+/// Two minutes of virtual time; the rate of one flow goes up by a tenth in the middle of it.
+#[test]
+fn a_soak_test_says_what_changed() {
+    let scratch = Scratch::new("soak");
+    let packet = "packet: [ { ipv4: { destination: 10.0.0.2 } }, { udp: {} } ]";
+    let text = format!(
+        "{PORTS}flows:\n  steady: {{ from: a, to: b, rate: 100pps, {packet} }}\n  \
+         rising: {{ from: a, to: b, rate: {{ ramp: {{ from: 100pps, to: 200pps, over: 120s }} }}, {packet} }}\n"
+    );
+    let file = scratch.file("soak.yaml", text.as_bytes());
+    let line = ["test", "soak", &file, "--time", "120s"];
+    let told = run(&line);
+    assert_eq!(told.code, 0, "{told:?}");
+    assert!(told.out.contains("in the course of the run"), "{}", told.out);
+    let limits = ["--rate-change", "1%", "--delay-change", "1ms", "--json", "-"];
+    let judged = run(&[&line[..], &limits].concat());
+    assert_eq!(judged.code, 4, "{judged:?}");
+    let report = json(&judged);
+    let change = |of: &str, measure: &str| {
+        let trends = report["trends"].as_array().unwrap().iter();
+        let mut trends = trends.filter(|one| one["of"] == of && one["measure"] == measure);
+        trends.next().unwrap()["change"]["value"].as_f64().unwrap()
+    };
+    assert!(change("steady", "received_rate").abs() < 0.1);
+    assert!((95.0..100.0).contains(&change("rising", "received_rate")), "{report}");
+    let met = |flow: usize| report["flows"][flow]["expectations"][1]["met"].as_bool();
+    assert_eq!((met(0), met(1)), (Some(true), Some(false)), "{}", report["flows"][1]);
+    // a test that is too short for a trend decides nothing
+    let short = run(&["test", "soak", &file, "--time", "5s", "--rate-change", "1%"]);
+    assert_eq!(short.code, 4, "{short:?}");
+    assert!(
+        short.out.contains("UNDECIDED") && short.out.contains("needs 10 full"),
+        "{}",
+        short.out
+    );
+}
+
+#[test]
+fn rfc2544_takes_a_receiver_on_another_host() {
+    require!(Capability::NetworkNamespaces);
+    let (bed, scratch) = (cable(), Scratch::new("rfc2544-far"));
+    let address = format!("{}:5960", bed.b.ipv4);
+    let key = scratch.file("lab.key", b"a-key-for-two-hosts-2544");
+    std::process::Command::new("chmod").args(["600", &key]).status().unwrap();
+    let to = bed.b.ipv4;
+    let text = format!(
+        "ports: {{ a: {{ interface: wb0, engine: packet }}, \
+         b: {{ peer: '{address}', key-file: lab.key, addresses: [{to}] }} }}\n\
+         flows: {{ x: {{ from: a, to: b, packet: [ {{ ipv4: {{ destination: {to} }} }}, {{ udp: {{}} }} ] }} }}\n"
+    );
+    let file = scratch.file("far.yaml", text.as_bytes());
+    let listen = format!("receive --interface wb1 --port 9 --listen {address} --key-file {key}");
+    let receiver = wirebeat(&bed.b, &listen);
+    receiver.wait_for("listening on", PATIENCE).unwrap();
+    let line = format!(
+        "test rfc2544 {file} --quick --trial 300ms --sizes 64B --max-rate 2kpps --measure latency,recovery \
+         --latency-time 300ms --overload-time 200ms --recovery-time 200ms --json -"
+    );
+    let tested = wirebeat(&bed.a, &line).wait(PATIENCE).unwrap();
+    assert_eq!(tested.status.code(), Some(0), "{tested:?}");
+    let report = document(&tested);
+    let size = &report["sizes"][0];
+    assert_eq!(size["throughput"][0]["lower"], 2_000.0, "{size}");
+    assert_eq!(size["latency"]["tagged_ns"].as_array().unwrap().len(), 3);
+    assert_eq!(size["recovery"]["mean_ns"], 0.0);
+}

@@ -1,0 +1,299 @@
+//! Devices with known limits: what a test finds is held against what the limit is.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use wirebeat_device::{Device, Limits, TokenBucket};
+use wirebeat_methods::rfc2544::{BINARY, MLR, Measured, Rfc2544, Watch};
+use wirebeat_methods::{Goal, MaxLoad};
+use wirebeat_report::model::Verdict;
+use wirebeat_report::test_report::{SearchOutcome, SizeReport, TestReport};
+use wirebeat_run::{Observer, Options, Progress, Silent, Stop};
+use wirebeat_testbed::{Capability, ImpairedCable, Impairment, Testbed, require};
+use wirebeat_traffic::scenario::Scenario;
+use wirebeat_units::{FrameRate, Nanos, Rate};
+
+/// Bits on the line of a frame of 64 bytes: 8 of preamble, 12 of gap (IEEE 802.3).
+const BITS: u64 = (64 + 20) * 8;
+
+const NOTHING_ELSE: Measured = Measured {
+    loss_rate: false,
+    latency: false,
+    back_to_back: false,
+    recovery: false,
+    reset: false,
+};
+
+fn device(there: Impairment) -> ImpairedCable {
+    let options = wirebeat_testbed::Options::default();
+    ImpairedCable::new(&options, there, Impairment::default()).unwrap()
+}
+
+/// A device whose limits are known.
+fn known(limits: Limits) -> Device {
+    Device::new(&wirebeat_testbed::Options::default(), limits).unwrap()
+}
+
+/// So many frames a second, of which so many may leave at once.
+fn tokens(frames_per_second: u64, depth: u64) -> TokenBucket {
+    let (bits_per_second, depth) = (frames_per_second * BITS, depth * BITS / 8);
+    TokenBucket { bits_per_second, depth, ..TokenBucket::default() }
+}
+
+/// A line of so many frames a second, before which so many wait.
+fn bucket(frames_per_second: u64, queue: u64) -> Impairment {
+    let (rate, queue) = (Some(frames_per_second * BITS), queue * BITS / 8);
+    Impairment { rate, queue, ..Impairment::default() }
+}
+
+fn frames(frames: u64) -> MaxLoad {
+    MaxLoad::Rate(Rate::Frames(FrameRate { frames, per: Nanos::from_secs(1) }))
+}
+
+fn method(trial: Nanos, max: MaxLoad) -> Rfc2544 {
+    let text = "ports: { a: { interface: wb0, namespace: a, engine: packet }, b: { interface: wb1, namespace: b, engine: packet } }\n\
+                flows: { x: { from: a, to: b, packet: [ { ipv4: { destination: 10.77.0.2 } }, { udp: {} } ] } }\n\
+                run: { settle: 100ms }\n";
+    Rfc2544 {
+        scenario: Scenario::from_yaml(text, "test").unwrap_or_else(|error| panic!("{error}")),
+        sizes: vec![("64B".to_owned(), Some("64B".parse().unwrap()))],
+        max,
+        required: None,
+        goals: vec![Goal::rfc2544(0.0, trial.get() as f64 / 1e9, 0.005)],
+        search: BINARY,
+        trial,
+        pause: Nanos::ZERO,
+        learn_each: false,
+        measured: NOTHING_ELSE,
+        latency: (Nanos::from_millis(200), 2),
+        loss_step: 0.1,
+        bursts: (Nanos::from_millis(200), 2),
+        recovery: (Nanos::from_millis(500), Nanos::from_secs(2), 2),
+        reset: Nanos::from_secs(2),
+        version: "test".to_owned(),
+        command_line: Vec::new(),
+    }
+}
+
+fn options(bed: &Testbed) -> Options {
+    let namespaces = [("a", &bed.a.namespace), ("b", &bed.b.namespace)];
+    let namespaces = namespaces.map(|(name, namespace)| (name.to_owned(), namespace.clone()));
+    Options { namespaces: BTreeMap::from(namespaces), ..Options::default() }
+}
+
+fn test(method: &Rfc2544, bed: &Testbed) -> TestReport {
+    let mut keep = |_: &TestReport| {};
+    let watch = Watch { observer: &mut Silent, stop: &Stop::new(), keep: &mut keep };
+    method.run(options(bed), None, watch).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn only(report: &TestReport) -> &SizeReport {
+    assert_eq!(report.sizes.len(), 1);
+    &report.sizes[0]
+}
+
+/// A bucket of 50 ms, so that the sender may be late. It lets a little more through than the line carries: in trials of T, a line of N
+/// frames a second with a depth of D bears N + D/T.
+fn throughput_of_a_line(rate: u64) {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let (trial, depth) = (Nanos::from_secs(2), rate / 20);
+    let device = known(Limits { bucket: Some(tokens(rate, depth)), ..Limits::default() });
+    let mut method = method(trial, frames(rate * 40));
+    method.required = Some(Rate::Frames(FrameRate { frames: rate / 2, per: Nanos::from_secs(1) }));
+    let report = test(&method, &device.bed);
+    let found = &only(&report).throughput[0];
+    assert_eq!(found.outcome, SearchOutcome::Found, "{:#?}", only(&report).trials);
+    let borne = rate as f64 + depth as f64 / (trial.get() as f64 / 1e9);
+    let error = found.lower.unwrap() / borne - 1.0;
+    assert!(error.abs() < 0.01, "{error} of {borne}: {:#?}", only(&report).trials);
+    assert_eq!((report.verdict, report.exit_code), (Verdict::Done, 0));
+}
+
+#[test]
+fn the_throughput_of_a_slow_line_is_found() {
+    throughput_of_a_line(200);
+}
+
+#[test]
+fn the_throughput_of_a_line_is_found() {
+    throughput_of_a_line(2_000);
+}
+
+#[test]
+fn the_throughput_of_a_fast_line_is_found() {
+    throughput_of_a_line(20_000);
+}
+
+/// Each thousandth frame is lost: a trial of twice as many finds it, whatever the load, and one that tolerates more bears all.
+#[test]
+fn rare_loss_is_found_and_tolerated_where_it_may_be() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let device = known(Limits { every: Some(1_000), ..Limits::default() });
+    let strict = test(&method(Nanos::from_millis(500), frames(4_000)), &device.bed);
+    let found = &only(&strict).throughput[0];
+    // what fits between two lost frames is borne
+    assert!(found.lower.is_none_or(|lower| lower < 2_000.0), "{:#?}", only(&strict).trials);
+    assert!(found.upper.is_some_and(|upper| upper <= 4_000.0), "{found:#?}");
+    let mut tolerant = method(Nanos::from_millis(500), frames(4_000));
+    tolerant.search = MLR;
+    let goal = Goal { exceed_ratio: 0.5, duration_sum: 1.5, ..tolerant.goals[0] };
+    tolerant.goals = vec![Goal { loss_ratio: 0.005, ..goal }];
+    let report = test(&tolerant, &device.bed);
+    let found = &only(&report).throughput[0];
+    assert_eq!(found.outcome, SearchOutcome::AtLeast, "{:#?}", only(&report).trials);
+    let conditional = found.conditional.unwrap();
+    assert!((3_990.0..4_000.0).contains(&conditional), "{conditional}");
+    assert_eq!(found.loss_below, None);
+}
+
+#[test]
+fn a_device_that_forwards_nothing_is_said_to() {
+    require!(Capability::NetworkNamespaces);
+    let device = device(Impairment { loss: 1.0, ..Impairment::default() });
+    let report = test(&method(Nanos::from_millis(50), frames(1_000)), &device.bed);
+    let found = &only(&report).throughput[0];
+    assert_eq!((found.outcome, found.lower), (SearchOutcome::NothingBorne, None));
+    assert!(report.findings.iter().any(|of| of.contains("no learning frame")), "{report:#?}");
+}
+
+#[test]
+fn a_device_that_duplicates_is_said_to() {
+    require!(Capability::NetworkNamespaces);
+    let device = device(Impairment { duplicates: 1.0, ..Impairment::default() });
+    let report = test(&method(Nanos::from_millis(200), frames(1_000)), &device.bed);
+    assert_eq!(only(&report).throughput[0].outcome, SearchOutcome::AtLeast);
+    assert!(report.findings.iter().any(|of| of.contains("arrived twice")), "{report:#?}");
+}
+
+/// Nothing can send so much: what the device bore is no limit of the device.
+#[test]
+fn a_limit_of_the_tester_is_no_throughput_of_the_device() {
+    require!(Capability::NetworkNamespaces);
+    let bed = Testbed::pair(&wirebeat_testbed::Options::default()).unwrap();
+    let report = test(&method(Nanos::from_millis(300), frames(500_000_000)), &bed);
+    let found = &only(&report).throughput[0];
+    assert_eq!(found.outcome, SearchOutcome::AtLeastByTester, "{report:#?}");
+    assert!(report.findings.iter().any(|of| of.contains("the tester limited")), "{report:#?}");
+}
+
+/// The queue of a line is what a burst may be longer than what is carried meanwhile.
+#[test]
+fn bursts_latency_and_loss_rate_are_those_of_the_line() {
+    require!(Capability::NetworkNamespaces);
+    let (rate, queue, delay) = (4_000, 400, Duration::from_millis(5));
+    let device = device(Impairment { delay, ..bucket(rate, queue) });
+    let mut method = method(Nanos::from_secs(1), frames(rate * 10));
+    method.measured =
+        Measured { loss_rate: true, latency: true, back_to_back: true, ..NOTHING_ELSE };
+    let report = test(&method, &device.bed);
+    let size = only(&report);
+    let latency = size.latency.as_ref().unwrap();
+    assert_eq!((latency.tagged_ns.len(), latency.delay_ns.len()), (2, 2));
+    assert!(latency.tagged_ns.iter().all(|ns| *ns >= 5_000_000), "{latency:?}");
+    // 4,400 of 40,000, 36,000 … come through; at 10 % nothing is lost, and there is no lower one
+    let lost = size.loss_rate.first().unwrap();
+    assert!((lost.loss_ratio - 0.89).abs() < 0.02, "{lost:?}");
+    assert_eq!(size.loss_rate.len(), 10);
+    let bursts = size.back_to_back.as_ref().unwrap();
+    // while a burst comes in at ten times the rate, a tenth of it leaves
+    let longest = queue as f64 / 0.9;
+    assert!((bursts.mean.unwrap() / longest - 1.0).abs() < 0.1, "{bursts:?}");
+    let corrected = bursts.corrected_buffer_ns.unwrap() / 1e9 * (rate * 10) as f64;
+    assert!((corrected / queue as f64 - 1.0).abs() < 0.15, "{bursts:?}");
+}
+
+/// Nothing leaves the device for 300 ms after a frame that found no token.
+#[test]
+fn the_recovery_after_an_overload_is_that_of_the_device() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let bucket = TokenBucket { penalty: Duration::from_millis(300), ..tokens(2_000, 100) };
+    let device = known(Limits { bucket: Some(bucket), ..Limits::default() });
+    let mut method = method(Nanos::from_secs(1), frames(4_000));
+    method.measured = Measured { recovery: true, ..NOTHING_ELSE };
+    method.goals[0].width = 0.01;
+    // the device recovers before the next trial
+    method.pause = Nanos::from_millis(500);
+    let report = test(&method, &device.bed);
+    let recovery = only(&report).recovery.as_ref().unwrap();
+    assert_eq!(recovery.times.len(), 2);
+    let throughput = only(&report).throughput[0].lower.unwrap();
+    assert!((recovery.overload / throughput - 1.1).abs() < 1e-3, "{recovery:?}");
+    for time in &recovery.times {
+        assert!(time.recovered, "{recovery:?}");
+        // the parts around 300 ms are 35 ms long
+        assert!((250_000_000..=300_000_000).contains(&time.least_ns), "{recovery:?}");
+        assert!((280_000_000..=330_000_000).contains(&time.most_ns), "{recovery:?}");
+    }
+}
+
+/// Switched off for half a second while frames are sent.
+#[test]
+fn a_reset_is_the_time_without_frames() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let device = known(Limits::default());
+    let mut method = method(Nanos::from_millis(500), frames(1_000));
+    method.measured = Measured { reset: true, ..NOTHING_ELSE };
+    method.reset = Nanos::from_secs(3);
+    let report = std::thread::scope(|scope| {
+        let (reset, told) = std::sync::mpsc::channel();
+        scope.spawn(|| {
+            let told = told;
+            told.recv().unwrap();
+            std::thread::sleep(Duration::from_secs(1));
+            device.switch(false).unwrap();
+            std::thread::sleep(Duration::from_millis(500));
+            device.switch(true).unwrap();
+        });
+        let mut observer = ToldToReset(reset);
+        let mut keep = |_: &TestReport| {};
+        let watch = Watch { observer: &mut observer, stop: &Stop::new(), keep: &mut keep };
+        method.run(options(&device.bed), None, watch).unwrap()
+    });
+    let reset = only(&report).reset.unwrap();
+    assert!(reset.returned, "{reset:?}");
+    let silence = reset.silence_ns.unwrap();
+    assert!((490_000_000..700_000_000).contains(&silence), "{reset:?}");
+}
+
+/// Tells somebody to reset the device.
+struct ToldToReset(std::sync::mpsc::Sender<()>);
+
+impl Observer for ToldToReset {
+    fn progress(&mut self, _: &Progress) {}
+    fn notice(&mut self, message: &str) {
+        if message.starts_with("reset the device now") {
+            self.0.send(()).unwrap();
+        }
+    }
+}
+
+/// Killed after three trials, a test goes on with the fourth.
+#[test]
+fn a_test_that_was_cut_off_goes_on() {
+    require!(Capability::NetworkNamespaces);
+    let device = device(bucket(2_000, 10));
+    let method = method(Nanos::from_millis(500), frames(80_000));
+    let (stop, mut kept) = (Stop::new(), None);
+    let mut keep = |report: &TestReport| {
+        if report.sizes[0].trials.len() == 3 {
+            kept = Some(report.clone());
+            stop.ask(15);
+        }
+    };
+    let watch = Watch { observer: &mut Silent, stop: &stop, keep: &mut keep };
+    let cut = method.run(options(&device.bed), None, watch).unwrap();
+    assert_eq!((cut.verdict, cut.exit_code), (Verdict::Unfinished, 1));
+    assert_eq!(only(&cut).throughput[0].outcome, SearchOutcome::Unfinished);
+    let before = kept.unwrap();
+    let mut keep = |_: &TestReport| {};
+    let watch = Watch { observer: &mut Silent, stop: &Stop::new(), keep: &mut keep };
+    let whole = method.run(options(&device.bed), Some(before.clone()), watch).unwrap();
+    assert_eq!(only(&whole).trials[..3], only(&before).trials[..]);
+    assert_eq!(only(&whole).throughput[0].outcome, SearchOutcome::Found);
+    // another test does not take them for its own
+    let other = self::method(Nanos::from_millis(700), frames(80_000));
+    let mut keep = |_: &TestReport| {};
+    let watch = Watch { observer: &mut Silent, stop: &Stop::new(), keep: &mut keep };
+    let refused = other.run(options(&device.bed), Some(before), watch).unwrap_err();
+    assert!(refused.to_string().contains("another test"), "{refused}");
+}

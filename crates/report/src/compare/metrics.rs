@@ -1,0 +1,125 @@
+//! What is compared of runs: a number of each, in the words of expectations.
+
+use super::{ChangeOutcome, MetricChange, resample};
+use crate::model::{FlowReport, Report, SessionEnd, SessionReport, Stats};
+
+/// A number of a run.
+#[derive(Debug)]
+pub struct Metric {
+    /// In the words of expectations.
+    pub name: &'static str,
+    /// Whether a greater one is better.
+    pub more_is_better: bool,
+    value: Value,
+}
+
+#[derive(Debug)]
+enum Value {
+    Flow(fn(&FlowReport) -> Option<f64>),
+    Session(fn(&SessionReport) -> Option<f64>),
+}
+
+const fn flow(
+    name: &'static str,
+    more_is_better: bool,
+    value: fn(&FlowReport) -> Option<f64>,
+) -> Metric {
+    Metric { name, more_is_better, value: Value::Flow(value) }
+}
+
+const fn session(
+    name: &'static str,
+    more_is_better: bool,
+    value: fn(&SessionReport) -> Option<f64>,
+) -> Metric {
+    Metric { name, more_is_better, value: Value::Session(value) }
+}
+
+/// Every metric: of all flows together, and of each group of sessions.
+pub const METRICS: &[Metric] = &[
+    flow("loss", false, |flow| flow.loss?.ratio),
+    flow("rate.received", true, |flow| Some(flow.received.as_ref()?.rates?.frames_per_second)),
+    flow("delay.p50", false, |flow| p50(flow.received.as_ref()?.one_way_delay_ns.as_ref()?)),
+    flow("delay.p99", false, |flow| p99(flow.received.as_ref()?.one_way_delay_ns.as_ref()?)),
+    flow("jitter.p99", false, |flow| p99(&flow.received.as_ref()?.jitter_rfc4689_ns)),
+    flow("lateness.p99", false, |flow| p99(&flow.sent.as_ref()?.send_lateness_ns)),
+    session("failed", false, |group| {
+        let opened = group.starts.opened;
+        let failed = opened.checked_sub(group.ends.in_order)?.saturating_sub(group.ends.unfinished);
+        (opened > 0).then(|| failed as f64 / opened as f64)
+    }),
+    session("rate.established", true, |group| Some(group.rates.as_ref()?.established_per_second)),
+    session("rate.responses", true, |group| {
+        let rate = group.rates.as_ref()?.responses_per_second;
+        (group.messages.responses > 0).then_some(rate)
+    }),
+    session("rate.goodput", true, |group| Some(group.rates.as_ref()?.goodput_bits_per_second)),
+    session("connect.p99", false, |group| p99(&group.times.connect.as_ref()?.planned_ns)),
+    session("response.p50", false, |group| p50(&group.times.response.as_ref()?.planned_ns)),
+    session("response.p99", false, |group| p99(&group.times.response.as_ref()?.planned_ns)),
+];
+
+fn p50(stats: &Stats) -> Option<f64> {
+    Some(stats.percentiles.p50? as f64)
+}
+
+/// Where enough values say what it is: ten beyond it.
+fn p99(stats: &Stats) -> Option<f64> {
+    (stats.count >= 1000).then_some(stats.percentiles.p99? as f64)
+}
+
+/// What every run has of the metrics that are `wanted` (none: all), and how the sides differ.
+pub(super) fn values(old: &[Report], new: &[Report], wanted: &[String]) -> Vec<MetricChange> {
+    let Some(first) = old.first() else { return Vec::new() };
+    let chosen =
+        |metric: &&Metric| wanted.is_empty() || wanted.iter().any(|name| name == metric.name);
+    let mut all = Vec::new();
+    for metric in METRICS.iter().filter(chosen) {
+        match metric.value {
+            Value::Flow(value) => {
+                let of = |report: &Report| value(&report.total);
+                all.extend(change("total", metric.name, sides(old, new, of)));
+            }
+            Value::Session(value) => {
+                let clients = first.sessions.iter().filter(|group| group.end == SessionEnd::Client);
+                for group in clients {
+                    let of = |report: &Report| {
+                        let mut groups = report.sessions.iter();
+                        value(groups.find(|one| one.name == group.name && one.end == group.end)?)
+                    };
+                    all.extend(change(&group.name, metric.name, sides(old, new, of)));
+                }
+            }
+        }
+    }
+    all
+}
+
+/// A number of each run of both sides; `None` where one has none.
+fn sides(
+    old: &[Report],
+    new: &[Report],
+    of: impl Fn(&Report) -> Option<f64>,
+) -> Option<[Vec<f64>; 2]> {
+    let side = |reports: &[Report]| reports.iter().map(&of).collect::<Option<Vec<f64>>>();
+    Some([side(old)?, side(new)?]).filter(|[old, new]| !old.is_empty() && !new.is_empty())
+}
+
+fn change(of: &str, metric: &str, sides: Option<[Vec<f64>; 2]>) -> Option<MetricChange> {
+    let [old, new] = sides?;
+    let (old_mean, new_mean) = (resample::mean(&old), resample::mean(&new));
+    let p_value = resample::p_value(&old, &new);
+    Some(MetricChange {
+        of: of.to_owned(),
+        metric: metric.to_owned(),
+        old_mean,
+        new_mean,
+        change: (old_mean != 0.0).then(|| (new_mean - old_mean) / old_mean),
+        difference_interval: resample::difference_interval(&old, &new),
+        p_value,
+        p_corrected: p_value,
+        outcome: ChangeOutcome::Undecided,
+        old,
+        new,
+    })
+}

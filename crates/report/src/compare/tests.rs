@@ -1,0 +1,115 @@
+use super::*;
+use crate::assemble::assemble;
+use crate::format::Colour;
+use crate::golden::{VOICE, both, facts, golden};
+use crate::model::{End, SessionReport};
+
+/// Runs of one flow whose median delay and loss are these.
+fn runs(values: &[(i64, f64)]) -> Vec<Report> {
+    let (sender, receiver) = both(&[VOICE]);
+    let one = assemble(facts("wirebeat run voice.yaml"), Some(sender), Some(receiver));
+    let run = |(delay, loss): &(i64, f64)| {
+        let mut run = one.clone();
+        let received = run.total.received.as_mut().unwrap();
+        received.one_way_delay_ns.as_mut().unwrap().percentiles.p50 = Some(*delay);
+        run.total.loss.as_mut().unwrap().ratio = Some(*loss);
+        run
+    };
+    values.iter().map(run).collect()
+}
+
+const OLD: [(i64, f64); 6] =
+    [(100_000, 0.0), (101_000, 0.0), (99_000, 0.0), (100_500, 0.0), (99_500, 0.0), (100_200, 0.0)];
+const SLOWER: [(i64, f64); 6] = [
+    (110_000, 0.0),
+    (111_000, 0.0),
+    (109_000, 0.0),
+    (110_500, 0.0),
+    (109_500, 0.0),
+    (112_000, 0.0),
+];
+
+fn options(threshold: Option<f64>) -> CompareOptions {
+    CompareOptions { wirebeat_version: "0.1.0".to_owned(), threshold, metrics: Vec::new() }
+}
+
+fn outcome(changes: &Changes, metric: &str) -> ChangeOutcome {
+    changes.metrics.iter().find(|one| one.metric == metric).unwrap().outcome
+}
+
+#[test]
+fn a_change_beyond_noise_is_found_and_fails_by_the_threshold() {
+    let (old, new) = (runs(&OLD), runs(&SLOWER));
+    let worse = compare(&old, &new, &options(None)).unwrap();
+    assert_eq!(outcome(&worse, "delay.p50"), ChangeOutcome::Worse);
+    assert_eq!(outcome(&worse, "loss"), ChangeOutcome::Same);
+    assert_eq!((worse.verdict, worse.exit_code), (CompareVerdict::Pass, 0));
+    let failed = compare(&old, &new, &options(Some(0.05))).unwrap();
+    assert_eq!((failed.verdict, failed.exit_code), (CompareVerdict::Fail, 4));
+    let within = compare(&old, &new, &options(Some(0.2))).unwrap();
+    assert_eq!((within.verdict, within.exit_code), (CompareVerdict::Pass, 0));
+    let better = compare(&new, &old, &options(Some(0.05))).unwrap();
+    assert_eq!(outcome(&better, "delay.p50"), ChangeOutcome::Better);
+    assert_eq!(better.exit_code, 0);
+    golden("tests/golden/compare.txt", &failed.text(Rendering::default()));
+    assert!(
+        failed.text(Rendering { colour: Colour::Ansi, ..Rendering::default() }).contains("\x1b[")
+    );
+}
+
+#[test]
+fn loss_from_none_to_some_fails_whatever_the_threshold() {
+    let lossy: Vec<(i64, f64)> = OLD.iter().map(|(delay, _)| (*delay, 0.001)).collect();
+    let changes = compare(&runs(&OLD), &runs(&lossy), &options(Some(10.0))).unwrap();
+    assert_eq!(outcome(&changes, "loss"), ChangeOutcome::Fails);
+}
+
+#[test]
+fn fewer_than_five_runs_a_side_give_no_verdict() {
+    let changes = compare(&runs(&OLD), &runs(&SLOWER[..4]), &options(Some(0.01))).unwrap();
+    assert_eq!((changes.verdict, changes.exit_code), (CompareVerdict::Undecided, 4));
+    assert!(changes.metrics.iter().all(|metric| metric.outcome == ChangeOutcome::Undecided));
+    let asked = compare(&runs(&OLD[..1]), &runs(&SLOWER[..1]), &options(None)).unwrap();
+    assert_eq!(asked.exit_code, 0);
+}
+
+/// Of many metrics at five runs a side, none can be told from chance: that is said, and not taken for the same.
+#[test]
+fn too_few_runs_for_so_many_metrics_are_told() {
+    // six metrics of flows, and one of sessions of which none ended in order
+    let mut group = SessionReport { name: "web".to_owned(), ..SessionReport::default() };
+    group.starts.opened = 3;
+    let with_sessions = |values: &[(i64, f64)]| {
+        let mut runs = runs(values);
+        runs.iter_mut().for_each(|run| run.sessions = vec![group.clone()]);
+        runs
+    };
+    let (old, new) = (with_sessions(&OLD[..5]), with_sessions(&SLOWER[..5]));
+    let changes = compare(&old, &new, &options(None)).unwrap();
+    assert_eq!(changes.metrics.len(), 7, "{changes:?}");
+    assert_eq!(outcome(&changes, "delay.p50"), ChangeOutcome::Same);
+    assert!(changes.notes.iter().any(|note| note.contains("--metric")), "{:?}", changes.notes);
+    let chosen = CompareOptions { metrics: vec!["delay.p50".to_owned()], ..options(Some(0.05)) };
+    let changes = compare(&runs(&OLD[..5]), &runs(&SLOWER[..5]), &chosen).unwrap();
+    assert_eq!((changes.metrics.len(), changes.exit_code), (1, 4));
+    assert!(changes.notes.is_empty());
+}
+
+#[test]
+fn a_run_that_did_not_end_well_is_not_compared() {
+    let mut new = runs(&SLOWER);
+    new[2].end = End::InterfaceGone { interface: "eth1".to_owned() };
+    new[2].verdict = Verdict::Unfinished;
+    assert_eq!(compare(&runs(&OLD), &new, &options(None)), Err(8));
+}
+
+#[test]
+fn other_scenarios_and_versions_are_noted() {
+    let mut new = runs(&SLOWER);
+    new[0].scenario = None;
+    new[0].wirebeat_version = "9.9.9".to_owned();
+    let mut old = runs(&OLD);
+    old.iter_mut().for_each(|run| run.scenario = crate::model::Json::parse("{}"));
+    let changes = compare(&old, &new, &options(None)).unwrap();
+    assert_eq!(changes.notes.len(), 2, "{:?}", changes.notes);
+}

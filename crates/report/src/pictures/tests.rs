@@ -1,0 +1,307 @@
+use proptest::prelude::*;
+
+use super::boxes::{Row, boxes};
+use super::distribution::{Curve, distribution};
+use super::quantiles::{OUTLIERS, Quantiles};
+use super::scale::{Scale, Unit, time_ticks};
+use super::series::{Height, Line, over_time, small};
+use super::thin::{Span, points};
+use super::{Picture, coordinate, escape};
+use crate::golden::{Noise, golden};
+use crate::model::{Bucket, Stats};
+
+const SECOND: f64 = 1e9;
+const UNITS: [Unit; 5] = [Unit::Time, Unit::FrameRate, Unit::BitRate, Unit::Count, Unit::PerSecond];
+
+fn every_second(name: &str, values: impl IntoIterator<Item = Option<f64>>) -> Line {
+    let spans = values.into_iter().enumerate().map(|(second, value)| Span {
+        from_ns: second as f64 * SECOND,
+        to_ns: (second + 1) as f64 * SECOND,
+        value,
+    });
+    Line { name: name.to_owned(), spans: spans.collect() }
+}
+
+fn histogram(buckets: &[(i64, i64, u64)]) -> Stats {
+    let histogram: Vec<Bucket> = buckets.iter().map(|&(a, b, n)| Bucket(a, b, n)).collect();
+    Stats {
+        count: buckets.iter().fold(0_u64, |sum, bucket| sum.saturating_add(bucket.2)),
+        min: buckets.first().map(|bucket| bucket.0),
+        max: buckets.last().map(|bucket| bucket.1),
+        histogram,
+        ..Stats::default()
+    }
+}
+
+fn quantiles(buckets: &[(i64, i64, u64)]) -> Quantiles {
+    Quantiles::of(&histogram(buckets)).unwrap()
+}
+
+/// Delays of a network that is sometimes slow.
+fn delays(seed: u64, median: f64) -> Quantiles {
+    let mut noise = Noise(seed);
+    let mut values: Vec<i64> = (0..100_000).map(|_| noise.time(median) as i64).collect();
+    values.sort_unstable();
+    let buckets: Vec<_> = values
+        .chunk_by(|a, b| a / 50 == b / 50)
+        .map(|of| (of[0] / 50 * 50, of[0] / 50 * 50 + 49, of.len() as u64))
+        .collect();
+    quantiles(&buckets)
+}
+
+/// Every number in the attributes that place something.
+fn numbers(svg: &str) -> Vec<f64> {
+    let mut numbers = Vec::new();
+    for attribute in
+        [" d=\"", " x=\"", " y=\"", " cx=\"", " cy=\"", " r=\"", " width=\"", " height=\""]
+    {
+        for part in svg.split(attribute).skip(1) {
+            let value = part.split('"').next().unwrap();
+            let words = value.split(['M', 'L', ' ']).filter(|word| !word.is_empty());
+            numbers.extend(words.map(|word| word.parse::<f64>().unwrap_or(f64::NAN)));
+        }
+    }
+    numbers
+}
+
+fn assert_sound(svg: &str) {
+    assert!(!svg.contains("NaN") && !svg.contains("inf\"") && svg.len() < 80_000, "{}", svg.len());
+    let wild =
+        numbers(svg).into_iter().find(|number| !number.is_finite() || number.abs() > 9_999.0);
+    assert_eq!(wild, None, "{svg}");
+    assert!(svg.contains("role=\"img\"") && svg.contains("<title"), "{svg}");
+}
+
+fn assert_picture(picture: &Picture) {
+    let svg = picture.element();
+    assert_sound(&svg);
+    assert!(svg.contains("<desc ") && !picture.description.is_empty());
+}
+
+/// In 1,000 columns for 3,600 intervals it could have been the second that is left out.
+#[test]
+fn an_outage_of_a_second_in_an_hour_stays_visible() {
+    for at in [0, 1, 1_799, 2_347, 3_598, 3_599] {
+        let rates = (0..3_600).map(|second| Some(if second == at { 0.0 } else { 1_000.0 }));
+        let line = every_second("received", rates);
+        for columns in [96, 400] {
+            let points = points(&line.spans, columns);
+            assert!(points.len() <= columns * 2);
+            let silent = points.iter().flatten().filter(|(_, value)| *value == 0.0);
+            let times: Vec<f64> = silent.map(|(time, _)| *time).collect();
+            assert_eq!(times, [(at as f64 + 0.5) * SECOND], "second {at}, {columns} columns");
+        }
+        let picture = over_time(
+            "rate",
+            "Rate",
+            std::slice::from_ref(&line),
+            Unit::FrameRate,
+            Height::FromZero,
+        );
+        assert!(picture.description.contains("least 0 pps at"), "{}", picture.description);
+        // the line reaches the lower end of the picture and comes back
+        let path = picture.element();
+        let path = path.split("class=\"s s1\"").next().unwrap().rsplit(" d=\"").next().unwrap();
+        let heights: Vec<f64> = path
+            .trim_end_matches(['"', ' '])
+            .split(['M', 'L'])
+            .filter_map(|point| point.split_once(' ')?.1.parse().ok())
+            .collect();
+        let lowest = heights.iter().copied().fold(0.0, f64::max);
+        assert_eq!(heights.iter().filter(|y| **y == lowest).count(), 1, "second {at}: {path}");
+        let small = small(&line, Unit::FrameRate);
+        assert!(small.len() < 4_000 && small.contains("least 0 pps"), "{}", small.len());
+    }
+}
+
+#[test]
+fn a_gap_in_a_series_is_a_gap_in_its_line() {
+    let line = every_second("delay", [Some(1.0), None, Some(2.0)]);
+    let svg = over_time("delay", "Delay", &[line], Unit::Time, Height::Fitting).element();
+    let path = svg.split("class=\"s s1\"").next().unwrap().rsplit(" d=\"").next().unwrap();
+    assert_eq!(path.matches('M').count(), 2, "{path}");
+}
+
+#[test]
+fn ticks_are_round_and_few() {
+    let labels = |ticks: Vec<(f64, String)>| -> Vec<String> {
+        ticks.into_iter().map(|(_, label)| label).collect()
+    };
+    let scale = |values: &[f64]| Scale::fitting(values.iter().copied());
+    for (scale, unit, expected) in [
+        (
+            scale(&[4_000.0, 250_000.0]),
+            Unit::Time,
+            vec!["1 µs", "2 µs", "5 µs", "10 µs", "20 µs", "50 µs", "100 µs", "200 µs"],
+        ),
+        (
+            scale(&[4.0, 250_000.0]),
+            Unit::Time,
+            vec!["1 ns", "10 ns", "100 ns", "1 µs", "10 µs", "100 µs"],
+        ),
+        (
+            scale(&[0.0, 1_000.0]),
+            Unit::Time,
+            vec!["0 ns", "200 ns", "400 ns", "600 ns", "800 ns", "1 µs", "1.2 µs"],
+        ),
+        (
+            Scale::from_zero([12_500.0].into_iter()),
+            Unit::FrameRate,
+            vec!["0 pps", "5 kpps", "10 kpps", "15 kpps"],
+        ),
+        (
+            Scale::from_zero([0.0].into_iter()),
+            Unit::Count,
+            vec!["0", "0.2", "0.4", "0.6", "0.8", "1"],
+        ),
+        (Scale::from_zero([-3.0, 4.0].into_iter()), Unit::Count, vec!["-4", "-2", "0", "2", "4"]),
+        (Scale::Percentile, Unit::Time, vec!["0", "50", "90", "99", "99.9", "99.99", "99.999"]),
+    ] {
+        assert_eq!(labels(scale.ticks(unit)), expected);
+    }
+    for (seconds, expected) in [
+        (0.5, vec!["0", "100 ms", "200 ms", "300 ms", "400 ms", "500 ms"]),
+        (10.2, vec!["0", "2 s", "4 s", "6 s", "8 s", "10 s"]),
+        (3_600.0, vec!["0", "10 min", "20 min", "30 min", "40 min", "50 min", "1 h"]),
+    ] {
+        assert_eq!(labels(time_ticks(seconds * SECOND)), expected, "{seconds}");
+    }
+}
+
+#[test]
+fn each_nine_of_a_percentile_has_as_much_room() {
+    let places = [0.0, 90.0, 99.0, 99.9, 99.99, 99.999].map(|of| Scale::Percentile.place(of));
+    for (nines, place) in places.into_iter().enumerate() {
+        assert!((place - nines as f64 / 5.0).abs() < 1e-9, "{nines} nines: {place}");
+    }
+}
+
+/// The example of 1 to 100 in buckets of one value, with three values far away.
+#[test]
+fn boxes_are_those_of_tukey() {
+    let mut buckets: Vec<(i64, i64, u64)> = (1..=100).map(|value| (value, value, 1)).collect();
+    buckets.extend([(170, 170, 2), (400, 400, 1)]);
+    let of = quantiles(&buckets).boxed();
+    assert_eq!(of.quartiles, [26.0, 52.0, 78.0]);
+    assert_eq!((of.min, of.low, of.high, of.max), (1.0, 1.0, 100.0, 400.0));
+    assert_eq!(of.outliers, [(170.0, 2), (400.0, 1)]);
+}
+
+#[test]
+fn thinned_outliers_keep_their_counts() {
+    let inside = (1..=1_000).map(|value| (value, value, 1_000));
+    let outside = (0..500).map(|n| (10_000 + n * 7, 10_000 + n * 7, n as u64 % 3 + 1));
+    let all: Vec<(i64, i64, u64)> = inside.chain(outside).collect();
+    let of = quantiles(&all).boxed();
+    assert_eq!(of.outliers.len(), OUTLIERS);
+    let counted: u64 = of.outliers.iter().map(|(_, count)| count).sum();
+    assert_eq!(counted, (0..500).map(|n| n % 3 + 1).sum::<u64>());
+    assert!(of.outliers.iter().all(|(value, _)| *value >= 10_000.0));
+}
+
+#[test]
+fn pictures_are_as_reviewed() {
+    let rates = (0..40).map(|second| Some(if second == 23 { 310.0 } else { 12_500.0 }));
+    let sent = every_second("sent", (0..40).map(|_| Some(12_500.0)));
+    let received = every_second("received", rates);
+    let rate = over_time(
+        "rate",
+        "Frames per second",
+        &[sent, received],
+        Unit::FrameRate,
+        Height::FromZero,
+    );
+    golden("tests/golden/pictures/rate.svg", &rate.file());
+    let curve =
+        |name: &str, seed, median| Curve { name: name.to_owned(), quantiles: delays(seed, median) };
+    let curves = [curve("voice", 1, 5_200.0), curve("<b>bulk</b>", 2, 90_000.0)];
+    let delay = distribution("delay", "One-way delay", &curves, Unit::Time);
+    golden("tests/golden/pictures/delay.svg", &delay.file());
+    let row =
+        |name: &str, seed, median| Row { name: name.to_owned(), quantiles: delays(seed, median) };
+    let rows = [row("voice", 3, 800.0), row("a long name of a flow", 4, 20_000.0)];
+    let lateness = boxes("lateness", "Send lateness", &rows, Unit::Time);
+    golden("tests/golden/pictures/lateness.svg", &lateness.file());
+    for picture in [rate, delay, lateness] {
+        assert_picture(&picture);
+    }
+}
+
+#[test]
+fn names_are_text_in_pictures() {
+    let wild = "</svg><script>alert(1)</script>\x1b[31m\"'&\r\n\u{202e}";
+    let line = every_second(wild, [Some(1.0), Some(2.0)]);
+    let rows = [Row { name: wild.to_owned(), quantiles: quantiles(&[(1, 2, 3)]) }];
+    let other = every_second(wild, [Some(3.0)]);
+    for picture in [
+        over_time("a", wild, &[line, other], Unit::Count, Height::FromZero),
+        boxes("b", wild, &rows, Unit::Count),
+    ] {
+        let svg = picture.file();
+        assert_eq!(svg.matches("</svg>").count(), 1);
+        assert!(!svg.contains("<script") && !svg.contains('\x1b') && !svg.contains('\u{202e}'));
+    }
+    assert_eq!(escape("a<b>&\"'"), "a&lt;b&gt;&amp;&quot;&#39;");
+}
+
+#[test]
+fn coordinates_are_short_and_never_wild() {
+    for (value, text) in [
+        (1.0, "1"),
+        (1.25, "1.3"),
+        (-0.04, "0"),
+        (-2.5, "-2.5"),
+        (f64::NAN, "0"),
+        (f64::INFINITY, "0"),
+        (1e300, "9999"),
+    ] {
+        assert_eq!(coordinate(value), text);
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_series_makes_a_sound_picture(
+        values in proptest::collection::vec(proptest::option::of(any::<f64>()), 0..1_500),
+        unit in 0..UNITS.len(),
+        fitting: bool,
+    ) {
+        let line = every_second("x", values.clone());
+        let height = if fitting { Height::Fitting } else { Height::FromZero };
+        assert_picture(&over_time("x", "x", std::slice::from_ref(&line), UNITS[unit], height));
+        assert_sound(&small(&line, UNITS[unit]));
+        // what stands out stays
+        let spans = &line.spans;
+        let kept = points(spans, 96);
+        let finite = || values.iter().flatten().copied().filter(|value| !value.is_nan());
+        let most = finite().fold(f64::NEG_INFINITY, f64::max);
+        if values.iter().flatten().all(|value| !value.is_nan()) && finite().count() > 0 {
+            prop_assert!(kept.iter().flatten().any(|(_, value)| *value == most));
+        }
+    }
+
+    #[test]
+    fn any_histogram_makes_sound_pictures(
+        buckets in proptest::collection::vec((any::<i64>(), any::<i64>(), any::<u64>()), 0..200),
+        min in proptest::option::of(any::<i64>()),
+        max in proptest::option::of(any::<i64>()),
+        below in any::<u64>(),
+    ) {
+        let stats = Stats {
+            min,
+            max,
+            below_histogram: below,
+            histogram: buckets.iter().map(|&(a, b, n)| Bucket(a, b, n)).collect(),
+            ..Stats::default()
+        };
+        if let Some(quantiles) = Quantiles::of(&stats) {
+            let of = quantiles.boxed();
+            prop_assert!(of.outliers.len() <= 2 * OUTLIERS);
+            prop_assert!(of.quartiles.is_sorted());
+            let row = Row { name: "x".to_owned(), quantiles: quantiles.clone() };
+            assert_picture(&boxes("x", "x", &[row], Unit::Time));
+            let curve = Curve { name: "x".to_owned(), quantiles };
+            assert_picture(&distribution("x", "x", &[curve], Unit::Time));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The pictures of a sweep: a line for each combination of the other variables, over the one with the most numbers.
+
+use wirebeat_units::{BitRate, Bytes, FrameRate, Nanos};
+
+use super::{Metric, Sweep};
+use crate::figures::{Figure, Gallery};
+use crate::model::FlowReport;
+use crate::pictures::scale::Unit;
+use crate::pictures::xy::{Points, xy};
+use crate::pictures::{COLOURS, Picture};
+
+const METRICS: [Metric; 4] = [
+    ("sweep-received", "Frames received per second", Unit::FrameRate, |flow| {
+        Some(flow.received.as_ref()?.rates?.frames_per_second)
+    }),
+    ("sweep-sent", "Frames sent per second", Unit::FrameRate, |flow| {
+        flow.received.is_none().then_some(())?;
+        Some(flow.sent.as_ref()?.rates?.frames_per_second)
+    }),
+    ("sweep-loss", "Frames lost, in percent", Unit::Count, |flow| Some(flow.loss?.ratio? * 100.0)),
+    ("sweep-delay", "99th percentile of the one-way delay", Unit::Time, |flow| {
+        Some(flow.received.as_ref()?.one_way_delay_ns.as_ref()?.percentiles.p99? as f64)
+    }),
+];
+
+/// The pictures that a sweep has.
+pub(super) fn pictures(sweep: &Sweep) -> Vec<Picture> {
+    let Some((below, unit)) = axis(sweep) else { return Vec::new() };
+    METRICS.iter().filter_map(|metric| picture(sweep, below, unit, metric)).collect()
+}
+
+/// The same for a page.
+pub(super) fn gallery(sweep: &Sweep) -> Gallery {
+    let figure = |picture| Figure::Picture { picture, note: String::new() };
+    Gallery { title: "Pictures", figures: pictures(sweep).into_iter().map(figure).collect() }
+}
+
+/// The variable whose values are all numbers of one kind, and the most of them.
+fn axis(sweep: &Sweep) -> Option<(usize, Unit)> {
+    let of = |place: usize| {
+        let mut values: Vec<&str> = sweep
+            .points
+            .iter()
+            .filter_map(|point| point.values.get(place).map(String::as_str))
+            .collect();
+        values.sort_unstable();
+        values.dedup();
+        let (first, others) = values.split_first()?;
+        let (_, unit) = number(first)?;
+        let same = others.iter().all(|value| number(value).is_some_and(|(_, of)| of == unit));
+        (same && !others.is_empty()).then_some((values.len(), place, unit))
+    };
+    let all = (0..sweep.variables.len()).filter_map(of);
+    all.max_by_key(|(count, place, _)| (*count, usize::MAX - place))
+        .map(|(_, place, unit)| (place, unit))
+}
+
+/// A value as a number, where it is one.
+fn number(text: &str) -> Option<(f64, Unit)> {
+    if let Ok(value) = text.parse::<f64>() {
+        return value.is_finite().then_some((value, Unit::Count));
+    }
+    if let Ok(rate) = text.parse::<FrameRate>() {
+        return Some((rate.per_second(), Unit::FrameRate));
+    }
+    if let Ok(rate) = text.parse::<BitRate>() {
+        return Some((rate.0 as f64, Unit::BitRate));
+    }
+    if let Ok(time) = text.parse::<Nanos>() {
+        return Some((time.get() as f64, Unit::Time));
+    }
+    let bytes = text.parse::<Bytes>().ok()?;
+    Some((bytes.get() as f64, Unit::Count))
+}
+
+fn picture(sweep: &Sweep, below: usize, unit: Unit, metric: &Metric) -> Option<Picture> {
+    let (file, title, of_metric, find) = metric;
+    let mut lines: Vec<Points> = Vec::new();
+    for of in sweep.repetitions() {
+        let values: Vec<f64> =
+            of.reports.iter().filter_map(|report| find(&report.total as &FlowReport)).collect();
+        let x = of.values.get(below).and_then(|value| number(value));
+        let (Some((x, _)), false) = (x, values.is_empty()) else { continue };
+        let y = values.iter().sum::<f64>() / values.len() as f64;
+        let others = sweep.variables.iter().zip(of.values).enumerate();
+        let others: Vec<String> = others
+            .filter(|(place, _)| *place != below)
+            .map(|(_, (name, value))| format!("{name} {value}"))
+            .collect();
+        let name = others.join(", ");
+        match lines.iter_mut().find(|line| line.name == name) {
+            Some(line) => line.points.push((x, y)),
+            None => lines.push(Points { name, points: vec![(x, y)] }),
+        }
+    }
+    lines.truncate(COLOURS);
+    let name = sweep.variables.get(below)?;
+    (!lines.is_empty()).then(|| xy(file, title, &lines, (name, unit), *of_metric))
+}

@@ -1,0 +1,316 @@
+//! What is measured of a flow.
+
+use wirebeat_report::model::{FlowReport, Interval, Rates, Received, Report, Sent};
+use wirebeat_traffic::scenario::FlowExpectation;
+use wirebeat_traffic::scenario::expect::flow::{
+    FlowCounter, FlowMeasured, FlowRateOf, FlowShare, FlowTime,
+};
+use wirebeat_units::{Layer, Rate, human};
+
+use super::intervals::{self, OneInterval};
+use super::{Asked, Found, statistic_of};
+use wirebeat_report::model::{Expectation, FlowInterval};
+
+/// Bytes on the line beside a frame: preamble, start delimiter and inter-packet gap (IEEE 802.3 §4.4.2).
+const LINE_OVERHEAD: u64 = 20;
+
+/// What came of an expectation of a flow; `name` is `None` for all flows together.
+pub(super) fn judge(
+    expectation: &FlowExpectation,
+    name: Option<&str>,
+    flow: &FlowReport,
+    report: &Report,
+) -> Expectation {
+    let asked = asked(expectation);
+    match expectation.each_interval {
+        false => asked.decide(of_run(expectation.measured, flow)),
+        true => {
+            // of very many flows intervals have the total alone
+            let has_flows = report.intervals.iter().any(|interval| !interval.flows.is_empty());
+            let intervals = report.intervals.iter().filter(|_| has_flows || name.is_none());
+            let measured = intervals.filter_map(|interval| {
+                let mine = of_interval_list(interval, name);
+                let found = of_interval(expectation.measured, interval, &mine, flow)?;
+                Some(OneInterval { from_ns: interval.from_ns, to_ns: interval.to_ns, found })
+            });
+            intervals::decide(&asked, measured)
+        }
+    }
+}
+
+/// What an interval that has just ended says of an expectation on intervals, where that is decided already: a rate is not, because the
+/// flow may not have been under way all the time.
+pub(super) fn broken_by(
+    expectation: &FlowExpectation,
+    name: Option<&str>,
+    interval: &Interval,
+) -> Option<Expectation> {
+    if !expectation.each_interval || matches!(expectation.measured, FlowMeasured::Rate(..)) {
+        return None;
+    }
+    let mine = of_interval_list(interval, name);
+    let received = mine.received.as_ref().map(|received| Received {
+        one_way_delay_ns: received.one_way_delay_ns.clone(),
+        ..Received::default()
+    });
+    let known =
+        FlowReport { sent: mine.sent.map(|_| Sent::default()), received, ..FlowReport::default() };
+    let found = of_interval(expectation.measured, interval, &mine, &known)?;
+    let judged = asked(expectation).decide(found);
+    judged.margin.is_some().then_some(judged)
+}
+
+fn asked(expectation: &FlowExpectation) -> Asked {
+    let (limit, print): (f64, fn(f64) -> String) = match expectation.measured {
+        FlowMeasured::Counter(_, limit) => (limit as f64, |count| human::count(count as u64)),
+        FlowMeasured::Share(_, share) => (share.ratio(), human::percent),
+        FlowMeasured::Rate(_, Rate::Frames(rate)) => (rate.per_second(), human::fine_frame_rate),
+        FlowMeasured::Rate(_, Rate::Bits(rate, _)) => (rate.0 as f64, human::bit_rate),
+        // the language has no others
+        FlowMeasured::Rate(..) => (0.0, human::number),
+        FlowMeasured::Time(.., limit) => (limit.get() as f64, human::time),
+    };
+    Asked { text: expectation.to_string(), comparison: expectation.comparison, limit, print }
+}
+
+const NO_SENDER: &str = "what was sent is not known";
+
+/// Why nothing is known of what arrived.
+fn no_receiver(flow: &FlowReport) -> String {
+    flow.not_measured.clone().unwrap_or_else(|| "nobody received it".to_owned())
+}
+
+fn of_run(measured: FlowMeasured, flow: &FlowReport) -> Found {
+    match measured {
+        FlowMeasured::Counter(counter, _) => self::counter(counter, flow),
+        FlowMeasured::Share(share, _) => self::share(share, flow),
+        FlowMeasured::Rate(of, limit) => {
+            let (rates, known, why) = match of {
+                FlowRateOf::Sent => {
+                    let sent = flow.sent.as_ref();
+                    (
+                        sent.and_then(|sent| sent.rates.as_ref()),
+                        sent.is_some(),
+                        NO_SENDER.to_owned(),
+                    )
+                }
+                FlowRateOf::Received => {
+                    let received = flow.received.as_ref();
+                    let rates = received.and_then(|received| received.rates.as_ref());
+                    (rates, received.is_some(), no_receiver(flow))
+                }
+            };
+            match rates {
+                Some(rates) => Found::exactly(rate(rates, limit)),
+                // fewer than two frames have no rate, and are no traffic
+                None if known => Found::exactly(0.0),
+                None => Found::Unknown(why),
+            }
+        }
+        FlowMeasured::Time(FlowTime::Lateness, statistic, _) => match &flow.sent {
+            Some(sent) => statistic_of(&sent.send_lateness_ns, statistic),
+            None => Found::Unknown(NO_SENDER.to_owned()),
+        },
+        FlowMeasured::Time(time, statistic, _) => {
+            let Some(received) = &flow.received else { return Found::Unknown(no_receiver(flow)) };
+            let stats = match time {
+                FlowTime::Delay => match &received.one_way_delay_ns {
+                    Some(delay) => delay,
+                    None => {
+                        return Found::Unknown(
+                            "the offset of the clocks of both ends is not known".to_owned(),
+                        );
+                    }
+                },
+                FlowTime::Jitter => &received.jitter_rfc4689_ns,
+                FlowTime::DelayAboveMinimum => &received.delay_above_minimum_rfc5481_ns,
+                FlowTime::Gap => &received.inter_arrival_ns,
+                FlowTime::GapError => &received.gap_error_ns,
+                FlowTime::Lateness => return Found::Unknown(NO_SENDER.to_owned()),
+            };
+            statistic_of(stats, statistic)
+        }
+    }
+}
+
+fn rate(rates: &Rates, limit: Rate) -> f64 {
+    match limit {
+        Rate::Bits(_, Layer::Line) => rates.line_bits_per_second,
+        Rate::Bits(_, Layer::Frame) => rates.frame_bits_per_second,
+        Rate::Bits(_, Layer::Payload) => rates.payload_bits_per_second,
+        Rate::Frames(_) | Rate::Unlimited | Rate::LinkShare(_) => rates.frames_per_second,
+    }
+}
+
+fn counter(counter: FlowCounter, flow: &FlowReport) -> Found {
+    let sent = flow.sent.as_ref();
+    let received = flow.received.as_ref();
+    let count = match counter {
+        FlowCounter::Requested => sent.map(|sent| sent.requested.frames),
+        FlowCounter::Sent => sent.map(|sent| sent.sent.frames),
+        FlowCounter::Expired => sent.map(|sent| sent.expired),
+        FlowCounter::NotReached => sent.map(|sent| sent.not_reached),
+        FlowCounter::Failed => sent.map(|sent| sent.failed),
+        FlowCounter::Late => sent.map(|sent| sent.late),
+        FlowCounter::Received => received.map(|received| received.received.frames),
+        FlowCounter::Unique => received.map(|received| received.unique),
+        FlowCounter::Duplicates => received.map(|received| received.duplicates),
+        FlowCounter::Reordered => received.map(|received| received.reordered),
+        FlowCounter::Lost => {
+            return match &flow.loss {
+                Some(loss) => Found::Number {
+                    low: loss.frames as f64,
+                    high: loss.at_most.unwrap_or(loss.frames).max(loss.frames) as f64,
+                },
+                None => Found::Unknown(no_receiver(flow)),
+            };
+        }
+    };
+    let of_sender = matches!(
+        counter,
+        FlowCounter::Requested
+            | FlowCounter::Sent
+            | FlowCounter::Expired
+            | FlowCounter::NotReached
+            | FlowCounter::Failed
+            | FlowCounter::Late
+    );
+    let why = if of_sender { NO_SENDER.to_owned() } else { no_receiver(flow) };
+    Found::or_unknown(count.map(|count| count as f64), why)
+}
+
+fn share(share: FlowShare, flow: &FlowReport) -> Found {
+    let received = flow.received.as_ref();
+    match share {
+        FlowShare::Loss => {
+            let Some(loss) = &flow.loss else { return Found::Unknown(no_receiver(flow)) };
+            let Some(ratio) = loss.ratio else {
+                return Found::Unknown("nothing was sent".to_owned());
+            };
+            // the same whole, with the most that may be lost
+            let high = match loss.at_most {
+                Some(at_most) if at_most > loss.frames && loss.frames > 0 => {
+                    ratio * at_most as f64 / loss.frames as f64
+                }
+                Some(at_most) if at_most > loss.frames => {
+                    let sent = flow.sent.as_ref().map_or(0, |sent| sent.sent.frames);
+                    at_most as f64 / sent.max(1) as f64
+                }
+                _ => ratio,
+            };
+            Found::Number { low: ratio, high }
+        }
+        FlowShare::Reordering => match received {
+            Some(received) => Found::or_unknown(received.reordered_ratio, "nothing arrived"),
+            None => Found::Unknown(no_receiver(flow)),
+        },
+        FlowShare::Duplication => match received {
+            Some(received) if received.unique > 0 => {
+                Found::exactly(received.duplicates as f64 / received.unique as f64)
+            }
+            Some(_) => Found::Unknown("no sequence number arrived".to_owned()),
+            None => Found::Unknown(no_receiver(flow)),
+        },
+        FlowShare::RateError => {
+            let error = flow.sent.as_ref().and_then(|sent| sent.rate_error_ppm);
+            Found::or_unknown(
+                error.map(|ppm| ppm.abs() / 1e6),
+                "no rate was asked for, or too little was sent to know it",
+            )
+        }
+    }
+}
+
+/// What an interval says of a flow; nothing where nothing happened to it.
+fn of_interval_list(interval: &Interval, name: Option<&str>) -> FlowInterval {
+    match name {
+        None => interval.total.clone(),
+        Some(name) => {
+            interval.flows.iter().find(|flow| flow.name == name).cloned().unwrap_or_default()
+        }
+    }
+}
+
+/// `None` where the interval is not to be judged: a rate of one in which the flow was under way for a part of the time.
+fn of_interval(
+    measured: FlowMeasured,
+    interval: &Interval,
+    mine: &FlowInterval,
+    flow: &FlowReport,
+) -> Option<Found> {
+    let (sent, received) =
+        (mine.sent.unwrap_or_default(), mine.received.clone().unwrap_or_default());
+    let at_receiver = |found: Found| match flow.received {
+        Some(_) => found,
+        None => Found::Unknown(no_receiver(flow)),
+    };
+    let at_sender = |found: Found| match flow.sent {
+        Some(_) => found,
+        None => Found::Unknown(NO_SENDER.to_owned()),
+    };
+    let lost = mine.lost.unwrap_or(0).max(0) as f64;
+    Some(match measured {
+        FlowMeasured::Counter(counter, _) => {
+            let count = |count: u64| Found::exactly(count as f64);
+            match counter {
+                FlowCounter::Sent => at_sender(count(sent.frames)),
+                FlowCounter::Received => at_receiver(count(received.frames)),
+                FlowCounter::Unique => at_receiver(count(received.unique)),
+                FlowCounter::Duplicates => at_receiver(count(received.duplicates)),
+                FlowCounter::Reordered => at_receiver(count(received.reordered)),
+                FlowCounter::Lost => at_receiver(Found::exactly(lost)),
+                // the language has no others in intervals
+                _ => return None,
+            }
+        }
+        FlowMeasured::Share(..) => {
+            // where no sender is known, of those that were to arrive
+            let of = match flow.sent {
+                Some(_) => sent.frames as f64,
+                None => received.unique as f64 + lost,
+            };
+            if of == 0.0 && lost == 0.0 {
+                return None;
+            }
+            at_receiver(Found::exactly((lost / of.max(1.0)).min(1.0)))
+        }
+        FlowMeasured::Rate(of, limit) => {
+            if !is_whole(interval, flow) {
+                return None;
+            }
+            let (frames, bytes) = match of {
+                FlowRateOf::Sent => (sent.frames, sent.frame_bytes),
+                FlowRateOf::Received => (received.frames, received.frame_bytes),
+            };
+            let amount = match limit {
+                Rate::Bits(_, Layer::Line) => 8 * (bytes + LINE_OVERHEAD * frames),
+                Rate::Bits(..) => 8 * bytes,
+                Rate::Frames(_) | Rate::Unlimited | Rate::LinkShare(_) => frames,
+            };
+            let seconds = interval.to_ns.saturating_sub(interval.from_ns).max(1) as f64 / 1e9;
+            let found = Found::exactly(amount as f64 / seconds);
+            if of == FlowRateOf::Sent { at_sender(found) } else { at_receiver(found) }
+        }
+        FlowMeasured::Time(_, statistic, _) => match &received.one_way_delay_ns {
+            Some(delay) => statistic_of(delay, statistic),
+            // nothing arrived, which loss tells
+            None if flow.received.as_ref().is_some_and(|all| all.one_way_delay_ns.is_some()) => {
+                return None;
+            }
+            None => Found::Unknown("the offset of the clocks of both ends is not known".to_owned()),
+        },
+    })
+}
+
+/// Whether the flow was under way all the time of an interval, but for a hundredth of it.
+fn is_whole(interval: &Interval, flow: &FlowReport) -> bool {
+    let slack = interval.to_ns.saturating_sub(interval.from_ns) / 100;
+    let Some(sent) = &flow.sent else { return true };
+    match (sent.first_departure_ns, sent.last_departure_ns) {
+        (Some(first), Some(last)) => {
+            interval.from_ns.saturating_add(slack) >= first
+                && interval.to_ns <= last.saturating_add(slack)
+        }
+        _ => false,
+    }
+}

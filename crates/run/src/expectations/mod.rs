@@ -1,0 +1,258 @@
+//! What was expected of a run, held against what it measured.
+//!
+//! `flows.rs` knows what is measured of flows, `sessions.rs` of sessions, `intervals.rs` of both over time. An expectation on something that
+//! is not known, or on a percentile of too few values, is undecided, which is no pass.
+
+mod flows;
+mod intervals;
+pub(crate) mod sessions;
+
+use std::collections::BTreeMap;
+
+use wirebeat_report::model::{Expectation, Expected, Interval, Report, Stats};
+use wirebeat_traffic::scenario::expect::Statistic;
+use wirebeat_traffic::scenario::{FlowExpectation, Scenario, session};
+use wirebeat_units::{Comparison, human};
+
+/// What a scenario expects of the flows of a run, and of intervals. What it expects of sessions in the whole run is judged where they
+/// are counted, because reports do not have the messages of both directions together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Expectations {
+    of_all: Vec<FlowExpectation>,
+    of_flows: BTreeMap<String, Vec<FlowExpectation>>,
+    of_sessions: BTreeMap<String, Vec<session::Expectation>>,
+}
+
+impl Expectations {
+    /// Those of a scenario.
+    pub(crate) fn of(scenario: &Scenario) -> Expectations {
+        let flows =
+            scenario.flows.keys().map(|name| (name.clone(), scenario.expected_of_flow(name)));
+        let groups = scenario.sessions.keys().map(|name| {
+            let mut all = scenario.expected_of_sessions(name);
+            all.retain(|expectation| expectation.each_interval);
+            (name.clone(), all)
+        });
+        Expectations {
+            of_all: scenario.expected_of_all(),
+            of_flows: flows.filter(|(_, all)| !all.is_empty()).collect(),
+            of_sessions: groups.filter(|(_, all)| !all.is_empty()).collect(),
+        }
+    }
+
+    /// What is expected of all flows together, of a run without a scenario.
+    pub(crate) fn of_all(expected: Vec<FlowExpectation>) -> Expectations {
+        Expectations { of_all: expected, ..Expectations::default() }
+    }
+
+    /// What an interval breaks, in words; `None` where it breaks nothing. Of sessions the clients count, if they are here.
+    pub(crate) fn broken_by(&self, interval: &Interval) -> Option<String> {
+        let all = self
+            .of_all
+            .iter()
+            .filter_map(|one| Some((None, flows::broken_by(one, None, interval)?)));
+        let flows = self.of_flows.iter().flat_map(|(name, expected)| {
+            let name = name.as_str();
+            let broken =
+                move |one| Some((Some(name), flows::broken_by(one, Some(name), interval)?));
+            expected.iter().filter_map(broken)
+        });
+        let groups = self.of_sessions.iter().flat_map(|(name, expected)| {
+            let name = name.as_str();
+            let broken = move |one| Some((Some(name), sessions::broken_by(one, name, interval)?));
+            expected.iter().filter_map(broken)
+        });
+        let (of, judged) = all.chain(flows).chain(groups).next()?;
+        let text = Expected { of, expectation: &judged }.text();
+        let margin = judged.margin.as_deref().unwrap_or_default();
+        Some(format!("{text} (measured {}: {margin})", judged.measured))
+    }
+
+    /// Writes into the report what came of them, and the verdict that follows.
+    pub(crate) fn judge(&self, report: &mut Report) {
+        let total = self.of_all.iter().map(|one| flows::judge(one, None, &report.total, report));
+        let total: Vec<Expectation> = total.collect();
+        let of_flow = |flow: &wirebeat_report::model::FlowReport| {
+            let mine = self.of_flows.get(&flow.name)?;
+            let judged = mine.iter().map(|one| flows::judge(one, Some(&flow.name), flow, report));
+            Some(judged.collect::<Vec<_>>())
+        };
+        let of_flows: Vec<_> = report.flows.iter().map(of_flow).collect();
+        let of_group = |group: &wirebeat_report::model::SessionReport| {
+            let mine = self.of_sessions.get(&group.name)?;
+            let judged = mine.iter().map(|one| sessions::judge_intervals(one, group, report));
+            Some(judged.collect::<Vec<_>>())
+        };
+        // those of a group stand at its clients, if these are ours
+        let is_first = |place: usize, name: &str| {
+            report.sessions.iter().position(|group| group.name == name) == Some(place)
+        };
+        let of_groups: Vec<_> = report
+            .sessions
+            .iter()
+            .enumerate()
+            .map(|(place, group)| of_group(group).filter(|_| is_first(place, &group.name)))
+            .collect();
+        report.total.expectations = total;
+        for (flow, judged) in report.flows.iter_mut().zip(of_flows) {
+            flow.expectations = judged.unwrap_or_default();
+        }
+        for (group, judged) in report.sessions.iter_mut().zip(of_groups) {
+            group.expectations.extend(judged.unwrap_or_default());
+        }
+        report.judge();
+    }
+}
+
+/// What was found of something that is expected: a number that lies between two, which are equal where it is known exactly.
+#[derive(Clone, Debug, PartialEq)]
+enum Found {
+    Number {
+        low: f64,
+        high: f64,
+    },
+    /// It is not known, for this reason.
+    Unknown(String),
+}
+
+impl Found {
+    fn exactly(number: f64) -> Found {
+        Found::Number { low: number, high: number }
+    }
+
+    fn or_unknown(number: Option<f64>, why: impl Into<String>) -> Found {
+        number.map_or_else(|| Found::Unknown(why.into()), Found::exactly)
+    }
+}
+
+/// What was expected, in numbers.
+struct Asked {
+    /// As it was written.
+    text: String,
+    comparison: Comparison,
+    limit: f64,
+    /// How such a number is printed.
+    print: fn(f64) -> String,
+}
+
+impl Asked {
+    /// What is to be said of it.
+    fn decide(&self, found: Found) -> Expectation {
+        let text = self.text.clone();
+        let (low, high) = match found {
+            Found::Number { low, high } => (low, high),
+            Found::Unknown(why) => {
+                let measured = Expectation::NOTHING.to_owned();
+                return Expectation {
+                    text,
+                    measured,
+                    undecided: Some(why),
+                    ..Expectation::default()
+                };
+            }
+        };
+        let print = self.print;
+        let measured = match low == high {
+            true => print(low),
+            false => format!("{} to {}", print(low), print(high)),
+        };
+        let one = Expectation { text, measured, ..Expectation::default() };
+        match holds_between(self.comparison, (low, high), self.limit) {
+            Some(true) => Expectation { met: true, ..one },
+            Some(false) => Expectation { margin: Some(self.margin((low, high))), ..one },
+            None => {
+                let why = "it is not known more exactly than that".to_owned();
+                Expectation { undecided: Some(why), ..one }
+            }
+        }
+    }
+
+    /// How far an unmet number is from where it would have been met.
+    fn margin(&self, (low, high): (f64, f64)) -> String {
+        let print = self.print;
+        match self.comparison {
+            Comparison::Less | Comparison::AtMost => {
+                format!("{} too much", print(low - self.limit))
+            }
+            Comparison::Greater | Comparison::AtLeast => {
+                format!("{} too little", print(self.limit - high))
+            }
+            Comparison::Equal if low > self.limit => {
+                format!("{} too much", print(low - self.limit))
+            }
+            Comparison::Equal => format!("{} too little", print(self.limit - high)),
+            Comparison::Unequal => "the same".to_owned(),
+        }
+    }
+
+    /// Whether `one` is further from being met than `other`.
+    fn is_worse(&self, one: &Found, other: &Found) -> bool {
+        let (Found::Number { low, high }, Found::Number { low: other_low, high: other_high }) =
+            (one, other)
+        else {
+            return matches!(one, Found::Number { .. });
+        };
+        match self.comparison {
+            Comparison::Less | Comparison::AtMost => high > other_high,
+            Comparison::Greater | Comparison::AtLeast => low < other_low,
+            Comparison::Equal => (low - self.limit).abs() > (other_low - self.limit).abs(),
+            Comparison::Unequal => (low - self.limit).abs() < (other_low - self.limit).abs(),
+        }
+    }
+}
+
+/// Whether a comparison holds for every number of a range, or for none; `None` where that differs.
+fn holds_between(comparison: Comparison, (low, high): (f64, f64), limit: f64) -> Option<bool> {
+    let exact = low == high;
+    match comparison {
+        Comparison::Equal | Comparison::Unequal if !exact && (low..=high).contains(&limit) => None,
+        _ => {
+            let (low, high) = (comparison.holds(low, limit), comparison.holds(high, limit));
+            (low == high).then_some(low)
+        }
+    }
+}
+
+/// Why a statistic of so many values says nothing, if it does not.
+fn too_few(statistic: Statistic, count: u64) -> Option<String> {
+    let needed = statistic.samples_needed();
+    let why = || match count {
+        0 => "there is no value".to_owned(),
+        _ => format!(
+            "{statistic} needs {}, and there are {}",
+            human::counted(needed, "value"),
+            human::count(count)
+        ),
+    };
+    (count < needed).then(why)
+}
+
+/// A statistic of a distribution that a report has.
+fn statistic_of(stats: &Stats, statistic: Statistic) -> Found {
+    if let Some(why) = too_few(statistic, stats.count) {
+        return Found::Unknown(why);
+    }
+    let whole = |value: Option<i64>| value.map(|value| value as f64);
+    let number = match statistic {
+        Statistic::Min => whole(stats.min),
+        Statistic::Mean => stats.mean,
+        Statistic::StandardDeviation => stats.standard_deviation,
+        Statistic::Max => whole(stats.max),
+        Statistic::Percentile(percent) => stats.quantile(percent / 100.0),
+    };
+    let bound = stats.uncertain_below.unwrap_or(0) as f64;
+    // differences of times of one clock are as exact as that
+    let bound = if statistic == Statistic::StandardDeviation { 0.0 } else { bound };
+    match number {
+        Some(number) => Found::Number { low: number - bound, high: number + bound },
+        None if bound > 0.0 => {
+            Found::Unknown(format!("the clocks are known to within {} only", human::time(bound)))
+        }
+        None => Found::Unknown(
+            "it shares its histogram with other flows, and has no percentiles".to_owned(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,297 @@
+//! What is measured of sessions.
+
+use wirebeat_meter::session::{SessionSummary, SessionTime};
+use wirebeat_meter::summary::Distribution;
+use wirebeat_report::model::{
+    self, Interval, Report, SessionInterval, SessionRates, SessionReport, Stats,
+};
+use wirebeat_traffic::scenario::session::Expectation;
+use wirebeat_traffic::scenario::session::expect::{BIT_RATES, Measured};
+use wirebeat_units::human;
+
+use super::intervals::{self, OneInterval};
+use super::{Asked, Found, statistic_of};
+
+/// What came of an expectation on a whole run, at an end with these rates.
+pub(crate) fn judge(
+    expectation: &Expectation,
+    summary: &SessionSummary,
+    rates: Option<&SessionRates>,
+) -> model::Expectation {
+    let count = |count: u64| Found::exactly(count as f64);
+    let found = match &expectation.measured {
+        Measured::Counter(name) => count(counter(name, summary)),
+        Measured::Status(statuses) => {
+            let mine = summary.statuses.iter().filter(|(status, _)| statuses.contains(**status));
+            count(mine.fold(0, |sum: u64, (_, count)| sum.saturating_add(*count)))
+        }
+        Measured::Rcode(code) => count(summary.statuses.get(&code.0).copied().unwrap_or(0)),
+        Measured::Rate(name) => {
+            let rate = rates.and_then(|rates| rate(name, rates));
+            Found::or_unknown(rate, "the run took no time")
+        }
+        Measured::Time { of, statistic, actual } => match distribution(of, *actual, summary) {
+            Some(times) => statistic_of(&Stats::of(times), *statistic),
+            None => Found::Unknown("there is no value".to_owned()),
+        },
+    };
+    asked(expectation).decide(found)
+}
+
+/// What came of an expectation on each interval, at an end of a group.
+pub(super) fn judge_intervals(
+    expectation: &Expectation,
+    group: &SessionReport,
+    report: &Report,
+) -> model::Expectation {
+    let (from, to) = (group.from_ns.unwrap_or(0), group.to_ns.unwrap_or(report.duration_ns));
+    let measured = report.session_intervals.iter().filter_map(|interval| {
+        let mine =
+            interval.sessions.iter().find(|one| one.name == group.name && one.end == group.end);
+        let length = interval.to_ns.saturating_sub(interval.from_ns).max(1);
+        let slack = length / 100;
+        let whole = interval.from_ns.saturating_add(slack) >= from
+            && interval.to_ns <= to.saturating_add(slack);
+        let found = match &expectation.measured {
+            // in a part of an interval there is a part of the rate
+            Measured::Rate(_) if !whole => return None,
+            Measured::Rate(name) => {
+                mine.map_or(0.0, |mine| amount(name, mine)) * 1e9 / length as f64
+            }
+            Measured::Counter(name) => mine.map_or(0, |mine| counted(name, mine)) as f64,
+            // the language has no others in intervals
+            Measured::Status(_) | Measured::Rcode(_) | Measured::Time { .. } => return None,
+        };
+        let found = Found::exactly(found);
+        Some(OneInterval { from_ns: interval.from_ns, to_ns: interval.to_ns, found })
+    });
+    intervals::decide(&asked(expectation), measured)
+}
+
+/// What an interval that has just ended says of an expectation on intervals, where that is decided already: a rate is not.
+pub(super) fn broken_by(
+    expectation: &Expectation,
+    name: &str,
+    interval: &Interval,
+) -> Option<model::Expectation> {
+    let Measured::Counter(counter) = &expectation.measured else { return None };
+    let mine = interval.sessions.iter().find(|one| one.name == name)?;
+    let judged = asked(expectation).decide(Found::exactly(counted(counter, mine) as f64));
+    judged.margin.is_some().then_some(judged)
+}
+
+fn asked(expectation: &Expectation) -> Asked {
+    let print: fn(f64) -> String = match &expectation.measured {
+        Measured::Counter(_) | Measured::Status(_) | Measured::Rcode(_) => {
+            |count| human::count(count as u64)
+        }
+        Measured::Rate(name) if BIT_RATES.contains(&&**name) => human::bit_rate,
+        Measured::Rate(_) => |rate| format!("{}/s", human::number(rate)),
+        Measured::Time { .. } => human::time,
+    };
+    let Expectation { comparison, value, .. } = expectation;
+    Asked { text: expectation.to_string(), comparison: *comparison, limit: *value as f64, print }
+}
+
+/// What a rate of an interval counts; bits of those that are bit rates.
+fn amount(name: &str, interval: &SessionInterval) -> f64 {
+    match name {
+        "opened" => interval.opened as f64,
+        "established" => interval.established as f64,
+        "requests" => interval.requests as f64,
+        "responses" => interval.responses as f64,
+        "goodput" => interval.delivered_bytes as f64 * 8.0,
+        // the language has no others
+        _ => 0.0,
+    }
+}
+
+fn counted(name: &str, interval: &SessionInterval) -> u64 {
+    match name {
+        "due" => interval.due.unwrap_or(0),
+        "expired" => interval.expired,
+        "opened" => interval.opened,
+        "established" => interval.established,
+        "in-order" => interval.in_order,
+        "failed" => interval.failed,
+        "failed-here" => interval.failed_here,
+        "unfinished" => interval.unfinished,
+        "requests" => interval.requests,
+        "responses" => interval.responses,
+        "unexpected" => interval.unexpected,
+        "lost-responses" => interval.lost,
+        "late-responses" => interval.late,
+        "malformed-messages" => interval.malformed,
+        "damaged" => interval.damaged,
+        "retransmitted-segments" => interval.retransmitted_segments,
+        // the language has no others
+        _ => 0,
+    }
+}
+
+fn rate(name: &str, rates: &SessionRates) -> Option<f64> {
+    Some(match name {
+        "opened" => rates.opened_per_second,
+        "established" => rates.established_per_second,
+        "ended" => rates.ended_per_second,
+        "requests" => rates.requests_per_second,
+        "responses" => rates.responses_per_second,
+        "goodput" => rates.goodput_bits_per_second,
+        "acked" => rates.acked_bits_per_second,
+        _ => return None,
+    })
+}
+
+fn counter(name: &str, summary: &SessionSummary) -> u64 {
+    let counts = &summary.counts;
+    match name {
+        "due" => counts.due,
+        "expired" => counts.expired,
+        "opened" => counts.opened,
+        "established" => counts.established,
+        "in-order" => counts.in_order,
+        "refused" => counts.refused,
+        "timed-out" => counts.timed_out,
+        "reset" => counts.reset,
+        "unreachable" => counts.unreachable,
+        "closed-early" => counts.closed_early,
+        "malformed" => counts.malformed,
+        "abandoned" => counts.abandoned,
+        "failed-here" => counts.failed_here,
+        "unfinished" => counts.unfinished,
+        "failed" => {
+            counts.ended().saturating_sub(counts.in_order).saturating_sub(counts.unfinished)
+        }
+        "requests" => counts.requests,
+        "responses" => counts.responses,
+        "unexpected" => counts.unexpected,
+        "lost-responses" => counts.lost_responses,
+        "late-responses" => counts.late_responses,
+        "malformed-messages" => counts.malformed_messages,
+        "sent-messages" => counts.messages_sent,
+        "received-messages" => counts.messages_received,
+        "lost-messages" => counts.messages_lost,
+        "damaged" => counts.damaged,
+        "retransmitted-segments" => counts.retransmitted_segments,
+        // the language has no others
+        _ => 0,
+    }
+}
+
+fn distribution<'a>(
+    of: &str,
+    actual: bool,
+    summary: &'a SessionSummary,
+) -> Option<&'a Distribution> {
+    let found = SessionTime::ALL.into_iter().find(|time| time.name() == of);
+    if let Some(time) = found {
+        let both = summary.time(time);
+        return Some(if actual { &both.actual } else { &both.planned });
+    }
+    match of {
+        "lateness" => Some(&summary.lateness),
+        "rtt" => Some(&summary.rtt),
+        "gap" => Some(&summary.arrivals.gap),
+        "jitter" => Some(&summary.arrivals.jitter),
+        timer => summary.timers.get(timer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wirebeat_meter::session::SessionMeter;
+    use wirebeat_traffic::scenario::session::expect::COUNTERS;
+    use wirebeat_units::Nanos;
+
+    use super::*;
+
+    #[test]
+    fn expectations_are_held_against_counters_and_times() {
+        let mut meter = SessionMeter::new(0);
+        (meter.counts.established, meter.counts.opened, meter.counts.reset) = (1000, 1002, 2);
+        for tenths in 1..=1000 {
+            let at = Nanos::from_secs(1);
+            meter.took(
+                SessionTime::Response,
+                at,
+                at,
+                at.saturating_add(Nanos::from_micros(100 * tenths)),
+            );
+        }
+        meter.status(200);
+        meter.status(503);
+        let summary = meter.summary(&[]);
+        let rates = SessionRates {
+            established_per_second: 999.6,
+            goodput_bits_per_second: 2e9,
+            ..SessionRates::default()
+        };
+        for (text, met) in [
+            ("response.p95 < 98ms", true),
+            ("response.p95 > 90ms", true),
+            ("status.503 == 1", true),
+            ("status.5xx == 0", false),
+            ("status.4xx == 0", true),
+            ("rate.established >= 1000/s", false),
+            ("rate.established >= 999/s", true),
+            ("rate.goodput >= 2Gbps", true),
+            ("rate.goodput > 2Gbps", false),
+            ("established >= 1000", true),
+            ("established > 1000", false),
+            ("failed == 2", true),
+            ("response.p99 < 150ms", true),
+            ("response.p99 < 90ms", false),
+            ("response.min.actual >= 100us", true),
+            ("connect.p50 < 1s", false),
+        ] {
+            let judged = judge(&text.parse().unwrap(), &summary, Some(&rates));
+            assert_eq!(judged.met, met, "{judged:?}");
+        }
+        let judged = judge(&"connect.p50 < 1s".parse().unwrap(), &summary, None);
+        assert_eq!(judged.undecided.as_deref(), Some("there is no value"));
+        let judged = judge(&"response.p99.9 < 1s".parse().unwrap(), &summary, None);
+        assert_eq!(
+            judged.undecided.as_deref(),
+            Some("p99.9 needs 10,000 values, and there are 1,000")
+        );
+        let judged = judge(&"established >= 1200".parse().unwrap(), &summary, None);
+        assert_eq!(judged.margin.as_deref(), Some("200 too little"));
+    }
+
+    #[test]
+    fn every_counter_of_the_language_is_counted() {
+        let summary = SessionSummary::default();
+        let ones = wirebeat_meter::session::SessionCounts {
+            due: 1,
+            expired: 1,
+            opened: 1,
+            established: 1,
+            in_order: 1,
+            refused: 1,
+            timed_out: 1,
+            reset: 1,
+            unreachable: 1,
+            closed_early: 1,
+            malformed: 1,
+            abandoned: 1,
+            failed_here: 1,
+            unfinished: 1,
+            requests: 1,
+            responses: 1,
+            unexpected: 1,
+            lost_responses: 1,
+            late_responses: 1,
+            malformed_messages: 1,
+            messages_sent: 1,
+            messages_received: 1,
+            messages_lost: 1,
+            damaged: 1,
+            retransmitted_segments: 1,
+            ..Default::default()
+        };
+        let summary = SessionSummary { counts: ones, ..summary };
+        for name in COUNTERS {
+            assert!(counter(name, &summary) > 0, "{name}");
+        }
+    }
+}

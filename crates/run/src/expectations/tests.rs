@@ -1,0 +1,319 @@
+use wirebeat_report::model::{
+    Bucket, End, FlowInterval, FlowReport, Interval, IntervalReceived, IntervalSent, Loss,
+    LossBasis, Percentiles, Rates, Received, Sent, Verdict, Volume,
+};
+
+use std::str::FromStr;
+
+use super::*;
+
+/// A delay of 1 to 2000 µs, each once.
+fn delays() -> Stats {
+    Stats {
+        count: 2000,
+        min: Some(1_000),
+        max: Some(2_000_000),
+        mean: Some(1_000_500.0),
+        standard_deviation: Some(577_000.0),
+        percentiles: Percentiles {
+            p50: Some(1_000_000),
+            p99: Some(1_980_000),
+            ..Percentiles::default()
+        },
+        histogram: (1..=2000).map(|us| Bucket(us * 1000, us * 1000, 1)).collect(),
+        ..Stats::default()
+    }
+}
+
+fn frames(frames: u64) -> Volume {
+    Volume { frames, ..Volume::default() }
+}
+
+fn flow() -> FlowReport {
+    let rates = |frames_per_second| Rates {
+        frames_per_second,
+        frame_bits_per_second: frames_per_second * 512.0,
+        line_bits_per_second: frames_per_second * 672.0,
+        payload_bits_per_second: frames_per_second * 144.0,
+    };
+    FlowReport {
+        name: "voice".to_owned(),
+        sent: Some(Sent {
+            requested: frames(2010),
+            sent: frames(2004),
+            expired: 6,
+            rates: Some(rates(1000.4)),
+            rate_error_ppm: Some(-400.0),
+            first_departure_ns: Some(0),
+            last_departure_ns: Some(2_003_000_000),
+            ..Sent::default()
+        }),
+        received: Some(Received {
+            received: frames(2001),
+            unique: 2000,
+            duplicates: 1,
+            reordered_ratio: Some(0.0),
+            rates: Some(rates(998.0)),
+            one_way_delay_ns: Some(delays()),
+            ..Received::default()
+        }),
+        loss: Some(Loss {
+            frames: 4,
+            at_most: Some(4),
+            ratio: Some(4.0 / 2004.0),
+            basis: LossBasis::SentLessUnique,
+        }),
+        ..FlowReport::default()
+    }
+}
+
+/// Three seconds: in the second one half is lost, and the flow ends just after the beginning of the third.
+fn intervals() -> Vec<Interval> {
+    let interval = |second: u64, sent: u64, received: u64| {
+        let of = FlowInterval {
+            name: "voice".to_owned(),
+            sent: Some(IntervalSent { frames: sent, frame_bytes: 64 * sent }),
+            received: Some(IntervalReceived {
+                frames: received,
+                frame_bytes: 64 * received,
+                unique: received,
+                one_way_delay_ns: Some(Stats {
+                    count: received,
+                    max: Some(7000),
+                    ..Stats::default()
+                }),
+                ..IntervalReceived::default()
+            }),
+            lost: Some(sent as i64 - received as i64),
+        };
+        let at = |second: u64| second * 1_000_000_000;
+        Interval {
+            from_ns: at(second),
+            to_ns: at(second + 1),
+            total: FlowInterval { name: "total".to_owned(), ..of.clone() },
+            flows: vec![of],
+            sessions: Vec::new(),
+            expired: None,
+            cpus: None,
+        }
+    };
+    vec![interval(0, 1000, 1000), interval(1, 1000, 500), interval(2, 4, 4)]
+}
+
+/// The report of a run that is done, of this flow alone.
+fn report(flow: FlowReport) -> Report {
+    let facts = wirebeat_report::assemble::RunFacts {
+        wirebeat_version: "0".to_owned(),
+        command_line: Vec::new(),
+        seed: None,
+        scenario: None,
+        started: std::time::SystemTime::UNIX_EPOCH,
+        duration: wirebeat_units::Nanos::from_secs(3),
+        end: End::Completed,
+        clocks: wirebeat_report::assemble::Clocks::Same,
+        costs: Vec::new(),
+        machine: Vec::new(),
+        changes: Vec::new(),
+        outages: Vec::new(),
+        replays: Vec::new(),
+        captures: Vec::new(),
+        sessions: Vec::new(),
+        stacks: Vec::new(),
+    };
+    let assembled = wirebeat_report::assemble::assemble(facts, None, None);
+    let total = FlowReport { name: "total".to_owned(), ..flow.clone() };
+    Report { flows: vec![flow], total, intervals: intervals(), ..assembled }
+}
+
+fn judged(text: &str, flow: FlowReport) -> Expectation {
+    let mut report = report(flow);
+    Expectations::of_all(vec![text.parse().unwrap()]).judge(&mut report);
+    report.total.expectations.remove(0)
+}
+
+#[test]
+fn flows_are_held_against_what_was_measured_of_them() {
+    for (text, outcome) in [
+        ("loss <= 0.2%", "PASS"),
+        ("loss < 0.1%", "FAIL"),
+        ("lost == 4", "PASS"),
+        ("lost == 0", "FAIL"),
+        ("duplication < 0.1%", "PASS"),
+        ("reordering == 0%", "PASS"),
+        ("expired == 6", "PASS"),
+        ("requested >= 2010", "PASS"),
+        ("rate-error <= 0.04%", "PASS"),
+        ("rate-error < 399ppm", "FAIL"),
+        ("rate.received >= 998pps", "PASS"),
+        ("rate.received >= 1kpps", "FAIL"),
+        ("rate.sent >= 672kbps@line", "PASS"),
+        ("rate.sent >= 672kbps", "FAIL"),
+        ("rate.received > 143kbps@payload", "PASS"),
+        ("delay.p99 < 2ms", "PASS"),
+        ("delay.p99 < 1.9ms", "FAIL"),
+        ("delay.p95 <= 1.9ms", "PASS"),
+        ("delay.p95 < 1.9ms", "FAIL"),
+        ("delay.max <= 2ms", "PASS"),
+        ("delay.mean > 1ms", "PASS"),
+        // ten values beyond it are needed, and there are two
+        ("delay.p99.9 < 1s", "UNDECIDED"),
+        // nothing was measured
+        ("gap.p50 < 1s", "UNDECIDED"),
+        ("lateness.max < 1s", "UNDECIDED"),
+    ] {
+        let judged = judged(text, flow());
+        assert_eq!(judged.outcome(), outcome, "{text}: {judged:?}");
+        assert_eq!(judged.margin.is_some(), outcome == "FAIL", "{text}");
+        assert_eq!(judged.undecided.is_some(), outcome == "UNDECIDED", "{text}");
+    }
+}
+
+#[test]
+fn an_unmet_one_says_by_how_much() {
+    for (text, measured, margin) in [
+        ("delay.p99 < 1.9ms", "1.98 ms", "80.0 µs too much"),
+        ("lost == 0", "4", "4 too much"),
+        ("received >= 2004", "2,001", "3 too little"),
+        ("lost != 4", "4", "the same"),
+    ] {
+        let judged = judged(text, flow());
+        assert_eq!(judged.measured, measured);
+        assert_eq!(judged.margin.as_deref(), Some(margin));
+    }
+}
+
+#[test]
+fn what_is_not_known_is_no_pass() {
+    let unreceived = FlowReport { received: None, loss: None, ..flow() };
+    let unsent = FlowReport { sent: None, ..flow() };
+    let why = "it has no probes".to_owned();
+    let unmeasured = FlowReport { not_measured: Some(why), ..unreceived.clone() };
+    for (text, flow, why) in [
+        ("loss <= 100%", unreceived.clone(), "nobody received it"),
+        ("received == 0", unreceived.clone(), "nobody received it"),
+        ("rate.received < 1Mpps", unreceived.clone(), "nobody received it"),
+        ("delay.p50 < 1s", unmeasured, "it has no probes"),
+        ("sent > 0", unsent.clone(), "what was sent is not known"),
+        ("interval.lost == 0", unreceived, "from 0 ns to 1.00 s: nobody received it"),
+    ] {
+        let judged = judged(text, flow);
+        assert_eq!(judged.undecided.as_deref(), Some(why), "{text}");
+    }
+}
+
+/// Duplicates that came too late hide losses: only their range is known.
+#[test]
+fn a_range_is_decided_where_all_of_it_agrees() {
+    let loss = Loss { at_most: Some(9), ..flow().loss.unwrap() };
+    let uncertain = FlowReport { loss: Some(loss), ..flow() };
+    for (text, outcome) in [
+        ("lost <= 9", "PASS"),
+        ("lost <= 8", "UNDECIDED"),
+        ("lost <= 3", "FAIL"),
+        ("lost == 3", "FAIL"),
+        ("lost == 5", "UNDECIDED"),
+        ("lost != 5", "UNDECIDED"),
+        ("lost != 3", "PASS"),
+        ("loss < 0.45%", "PASS"),
+        ("loss < 0.44%", "UNDECIDED"),
+    ] {
+        assert_eq!(judged(text, uncertain.clone()).outcome(), outcome, "{text}");
+    }
+}
+
+/// Between hosts a delay is known to within the offset of their clocks.
+#[test]
+fn a_delay_is_as_uncertain_as_the_clocks() {
+    let mut across = flow();
+    let received = across.received.as_mut().unwrap();
+    received.one_way_delay_ns = Some(delays().certain_from(100_000));
+    for (text, outcome) in [
+        ("delay.p99 < 2.1ms", "PASS"),
+        ("delay.p99 < 2ms", "UNDECIDED"),
+        ("delay.p99 < 1.8ms", "FAIL"),
+        ("delay.min < 1ms", "UNDECIDED"),
+    ] {
+        assert_eq!(judged(text, across.clone()).outcome(), outcome, "{text}");
+    }
+}
+
+#[test]
+fn the_worst_interval_decides() {
+    for (text, outcome, measured) in [
+        (
+            "interval.loss <= 1%",
+            "FAIL",
+            "50.0 % from 1.00 s to 2.00 s; not met in 1 of 3 intervals",
+        ),
+        ("interval.loss <= 50%", "PASS", "at worst 50.0 % (from 1.00 s to 2.00 s, of 3 intervals)"),
+        ("interval.lost == 0", "FAIL", "500 from 1.00 s to 2.00 s; not met in 1 of 3 intervals"),
+        // the flow was not under way in all of the third
+        (
+            "interval.rate.sent >= 1kpps",
+            "PASS",
+            "at worst 1.00000 kpps (from 0 ns to 1.00 s, of 2 intervals)",
+        ),
+        (
+            "interval.rate.received >= 900pps",
+            "FAIL",
+            "500 pps from 1.00 s to 2.00 s; not met in 1 of 2 intervals",
+        ),
+        (
+            "interval.rate.received >= 336kbps@line",
+            "PASS",
+            "at worst 336 kbit/s (from 1.00 s to 2.00 s, of 2 intervals)",
+        ),
+        (
+            "interval.delay.max < 1ms",
+            "PASS",
+            "at worst 7.00 µs (from 0 ns to 1.00 s, of 3 intervals)",
+        ),
+        ("interval.delay.p50 < 1ms", "UNDECIDED", "nothing was measured"),
+    ] {
+        let judged = judged(text, flow());
+        assert_eq!((judged.outcome(), &*judged.measured), (outcome, measured), "{text}");
+    }
+    let empty = Report { intervals: Vec::new(), ..report(flow()) };
+    let expected = Expectations::of_all(vec!["interval.lost == 0".parse().unwrap()]);
+    let mut empty = empty;
+    expected.judge(&mut empty);
+    assert_eq!(empty.total.expectations[0].outcome(), "UNDECIDED");
+}
+
+/// In runs of more than 256 flows: what is not there was taken for nothing lost.
+#[test]
+fn intervals_without_single_flows_decide_nothing_of_one() {
+    let mut report = report(flow());
+    report.intervals.iter_mut().for_each(|interval| interval.flows.clear());
+    let expected = FlowExpectation::from_str("interval.duplicates == 0").unwrap();
+    let mut expectations = Expectations::of_all(vec![expected.clone()]);
+    expectations.of_flows.insert("voice".to_owned(), vec![expected]);
+    expectations.judge(&mut report);
+    assert_eq!(report.total.expectations[0].outcome(), "PASS");
+    assert_eq!(report.flows[0].expectations[0].outcome(), "UNDECIDED");
+}
+
+#[test]
+fn an_expectation_that_is_not_met_decides_the_exit_code() {
+    let scenario = |expect: &str| {
+        let yaml = format!(
+            "ports: {{ a: {{ engine: loopback }}, b: {{ engine: loopback }} }}\n\
+             flows: {{ voice: {{ from: a, to: b, rate: 1kpps }} }}\nexpect: [ {expect} ]\n"
+        );
+        Scenario::from_yaml(&yaml, "a.yaml").unwrap()
+    };
+    for (expect, verdict, code) in [
+        ("'lost == 4', 'voice: delay.p99 < 2ms'", Verdict::Done, 0),
+        ("'lost == 4', voice: delay.p99 < 1ms", Verdict::Unmet, 4),
+        ("'*: lost == 0'", Verdict::Unmet, 4),
+        ("'delay.p99.9 < 1s'", Verdict::Unmet, 4),
+    ] {
+        let mut report = report(flow());
+        Expectations::of(&scenario(expect)).judge(&mut report);
+        assert_eq!((report.verdict, report.exit_code), (verdict, code), "{expect}");
+    }
+    // what went wrong counts more
+    let mut report = Report { verdict: Verdict::Unfinished, exit_code: 1, ..report(flow()) };
+    Expectations::of(&scenario("'lost == 0'")).judge(&mut report);
+    assert_eq!((report.verdict, report.exit_code), (Verdict::Unfinished, 1));
+}
