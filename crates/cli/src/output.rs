@@ -142,6 +142,9 @@ pub struct ResultArgs {
     /// Write the pictures of the page as SVG files into a folder, which is made if it is not there
     #[arg(long, value_name = "FOLDER", hide_short_help = true)]
     pictures: Option<PathBuf>,
+    /// Write each of these pictures as a PNG file too, 1440 pixels wide
+    #[arg(long, requires = "pictures")]
+    png: bool,
     /// Print every measurement, and where and how it took place, behind the summary
     #[arg(long)]
     details: bool,
@@ -274,7 +277,7 @@ impl Output {
         arguments: &[OsString],
     ) -> Result<Output, Failure> {
         let ReportArgs { result, interval, json_lines: lines, bins, .. } = args;
-        let ResultArgs { files, pictures, details, histograms } = result;
+        let ResultArgs { files, pictures, png, details, histograms } = result;
         let for_people = !files.take_standard_output();
         files.take_standard_output_once()?;
         files.take_each_once()?;
@@ -284,7 +287,7 @@ impl Output {
         }
         let mut places = Vec::new();
         let metrics = MetricsListener::of(&watch.metrics)?;
-        let pictures = pictures.map(PictureFolder::open).transpose()?;
+        let pictures = pictures.map(|path| PictureFolder::open(path, png)).transpose()?;
         let sent = args.packet_log_sent;
         let packet_log = args.packet_log.map(|options| PacketLogRequest { options, sent });
         for (format, path) in files.0 {

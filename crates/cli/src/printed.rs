@@ -216,7 +216,7 @@ const OF_SESSIONS: [&str; 7] =
     ["iperf3", "iperf2", "udp", "in-turn", "max-duration", "control", "key"];
 
 /// Flags that say nothing of the traffic.
-const BESIDE: [&str; 20] = [
+const BESIDE: [&str; 21] = [
     "metrics",
     "metrics-token-file",
     "metrics-cert",
@@ -228,6 +228,7 @@ const BESIDE: [&str; 20] = [
     "csv",
     "markdown",
     "pictures",
+    "png",
     "json-lines",
     "details",
     "abort-on-fail",

@@ -34,7 +34,7 @@ fn a_run_passes_or_fails_on_its_first_line() {
     let failed = run(&["run", &file, "--expect", "slow: sent >= 201"]);
     assert_eq!(failed.code, 4, "{failed:?}");
     assert!(first_line(&failed).starts_with("FAIL  wirebeat"), "{failed:?}");
-    let told = "FAIL     slow: sent >= 201 (measured 200: 1 too little)";
+    let told = "FAIL      slow: sent >= 201 (measured 200: 1 too little)";
     assert!(failed.out.contains(told), "{failed:?}");
     // two hundred values say nothing of what one in a thousand is
     let undecided = run(&["run", &file, "--expect", "slow: delay.p99.9 < 1s"]);

@@ -63,7 +63,9 @@ fn a_sweep_says_what_is_wrong_before_it_runs() {
         (&["--over", "rte=1kpps"][..], "rte"),
         (&["--over", "rate=1kpps", "--over", "rate=2kpps"], "given twice"),
         (&["--over", "rate=1kpps,1kpps"], "one twice"),
-        (&["--over", "rate=1kpps..2pps/4"], "is not a range"),
+        (&["--over", "rate=1kpps..2pps/4"], "has two units"),
+        (&["--over", "rate=2kpps..1kpps/4"], "does not rise"),
+        (&["--over", "rate=1kpps..fast/4"], "is not a range"),
         (&["--over", "rate=fast"], "fast"),
         (&["--over", "rate=1..10001/1000", "--repeat", "100"], "more than 10000 runs"),
         (&[], "--over"),
@@ -169,6 +171,7 @@ fn rfc2544_refuses_what_it_would_not_do() {
     let scratch = Scratch::new("rfc2544-wrong");
     let file = lab(&scratch, "");
     let cut = scratch.file("cut.json", b"{ \"schema_version\": ");
+    let nowhere = scratch.path("no-folder/state.json");
     for (line, says) in [
         (&[file.as_str(), "--speed", "1Gbps"][..], "--speed"),
         (&[&file, "--ttl", "3"], "--ttl"),
@@ -182,12 +185,93 @@ fn rfc2544_refuses_what_it_would_not_do() {
         (&[&file], "--max-rate"),
         (&[&file, "--max-rate", "unlimited"], "no highest load"),
         (&[&file, "--max-rate", "1kpps", "--resume", &cut], "--resume"),
+        (&[&file, "--max-rate", "1kpps", "--resume", "-"], "a test cannot be kept in '-'"),
+        (&[&file, "--max-rate", "1kpps", "--resume", &nowhere], "the test cannot be kept"),
+        (&[&file, "--max-rate", "1kpps", "--csv", &cut, "--json", &cut], "too"),
+        (&["--from", "lo", "--to", "lo", "--destination", "10.0.0.2"], "no device between them"),
         (&[], "--from is missing"),
     ] {
         let refused = run(&[&["test", "rfc2544"], line].concat());
         assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{line:?}: {refused:?}");
         assert!(refused.err.contains(says), "{line:?}: {}", refused.err);
     }
+}
+
+#[test]
+fn rfc2544_goes_on_with_no_file_that_contradicts_itself_or_is_of_another_version() {
+    let scratch = Scratch::new("rfc2544-kept");
+    let (file, state) = (lab(&scratch, ""), scratch.path("state.json"));
+    let line = format!(
+        "test rfc2544 {file} --quick --trial 100ms --max-rate 5kpps --sizes 64B --measure recovery --overload-time 100ms \
+         --recovery-time 100ms --resume {state}"
+    );
+    let line: Vec<&str> = line.split_whitespace().collect();
+    let whole = run(&line);
+    assert_eq!(whole.code, 0, "{whole:?}");
+    assert!(whole.out.contains("the device was not overloaded with 64B"), "{}", whole.out);
+    let kept = fs::read_to_string(&state).unwrap();
+    let test: Value = serde_json::from_str(&kept).unwrap();
+    let trial = &test["sizes"][0]["trials"][0];
+    assert_eq!((&trial["sent"], &trial["lost"]), (&500.into(), &0.into()));
+    type Plant = fn(&mut Value);
+    let plants: [(Plant, &str); 4] = [
+        (|test| test["sizes"][0]["trials"][0]["lost"] = 1.into(), "trial 1 with 64B contradicts"),
+        (
+            |test| test["sizes"][0]["trials"][0]["offered"] = 0.into(),
+            "trial 1 with 64B contradicts",
+        ),
+        (|test| test["wirebeat_version"] = "0.0.1".into(), "version of wirebeat"),
+        (|test| test["parameters"]["trial_ns"] = 1.into(), "it is of another test"),
+    ];
+    for (plant, says) in plants {
+        let mut test = test.clone();
+        plant(&mut test);
+        fs::write(&state, test.to_string()).unwrap();
+        let refused = run(&line);
+        assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{says}: {refused:?}");
+        assert!(refused.err.contains(says), "{says}: {}", refused.err);
+    }
+    // what was kept can be shown, and as any form
+    fs::write(&state, &kept).unwrap();
+    let shown = run(&["report", &state]);
+    assert_eq!((shown.code, shown.out == whole.out), (0, true), "{shown:?} {whole:?}");
+    let csv = run(&["report", &state, "--csv", "-"]);
+    assert!(csv.out.starts_with("kind,name,frame_bytes,"), "{csv:?}");
+}
+
+#[test]
+fn a_sweep_that_is_kept_is_shown_again() {
+    let scratch = Scratch::new("sweep-kept");
+    let (file, kept) = (lab(&scratch, "loss == 0%"), scratch.path("sweep.json"));
+    let swept = run(&["sweep", &file, "--over", "rate=1kpps,2kpps", "--json", &kept]);
+    assert_eq!(swept.code, 0, "{swept:?}");
+    let shown = run(&["report", &kept]);
+    assert_eq!((shown.code, shown.out == swept.out), (0, true), "{shown:?} {swept:?}");
+    let page = run(&["report", &kept, "--html", "-"]);
+    assert!(page.out.starts_with("<!doctype html>"), "{page:?}");
+}
+
+/// What was not run is neither passed nor failed: a build server must see that.
+#[test]
+fn a_sweep_that_is_cut_off_has_not_passed() {
+    require!(Capability::NetworkNamespaces);
+    let (bed, scratch) = (cable(), Scratch::new("sweep-cut"));
+    let to = bed.b.ipv4;
+    let text = format!(
+        "ports: {{ a: {{ interface: wb0, engine: packet }} }}\nvariables: {{ rate: 1kpps }}\n\
+         flows: {{ x: {{ from: a, rate: '${{rate}}', packet: [ {{ ipv4: {{ destination: {to} }} }}, {{ udp: {{}} }} ] }} }}\n\
+         run: {{ time: 1s }}\nexpect: [ sent >= 1 ]\n"
+    );
+    let (file, junit) = (scratch.file("cut.yaml", text.as_bytes()), scratch.path("cut.xml"));
+    let line = format!("sweep {file} --over rate=1kpps..50kpps/50 --junit {junit}");
+    let sweep = wirebeat(&bed.a, &line);
+    sweep.wait_for("2 of 50", PATIENCE).unwrap();
+    sweep.interrupt();
+    let cut = sweep.wait(PATIENCE).unwrap();
+    assert_eq!(cut.status.code(), Some(1), "{cut:?}");
+    assert!(cut.stdout.starts_with("UNFINISHED"), "{}", cut.stdout);
+    let junit = fs::read_to_string(junit).unwrap();
+    assert!(junit.contains("every run was made") && junit.contains("<error"), "{junit}");
 }
 
 /// Two services, whose criteria stand with one and in the scenario.

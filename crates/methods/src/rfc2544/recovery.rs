@@ -4,7 +4,7 @@ use wirebeat_report::test_report::{Recovery, RecoveryTime, Reset, SizeReport, Te
 use wirebeat_units::human;
 
 use super::Watch;
-use super::size_test::{SizeTest, Step};
+use super::size_test::{SizeTest, Step, note};
 use crate::bench::{Bench, Made, Overload, Part};
 
 /// The overload, as a share of the throughput (RFC 2544 §26.5).
@@ -27,6 +27,13 @@ impl SizeTest<'_> {
         let Some(throughput) = self.found(report) else { return Ok(()) };
         let (time, window, trials) = self.method.recovery;
         let load = (throughput * OVERLOAD).min(max);
+        if load <= throughput {
+            let name = self.name(report);
+            let why = format!(
+                "the device was not overloaded with {name}: the highest load is no more than the throughput"
+            );
+            note(report, why);
+        }
         let of = Overload { load, time, after: load * AFTER, window };
         let recovery = &mut report.sizes[self.place].recovery;
         recovery.get_or_insert_with(|| Recovery {

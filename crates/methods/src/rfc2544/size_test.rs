@@ -124,7 +124,7 @@ impl SizeTest<'_> {
         Ok(())
     }
 
-    fn name<'r>(&self, report: &'r TestReport) -> &'r str {
+    pub(super) fn name<'r>(&self, report: &'r TestReport) -> &'r str {
         report.sizes.get(self.place).map_or("", |of| of.size.as_str())
     }
 
@@ -486,7 +486,7 @@ fn told(size: &str, number: usize, trial: &TrialReport) -> String {
 }
 
 /// Adds a finding, once, and not without end.
-fn note(report: &mut TestReport, text: String) {
+pub(super) fn note(report: &mut TestReport, text: String) {
     const MOST: usize = 200;
     if report.findings.len() < MOST && !report.findings.contains(&text) {
         report.findings.push(text);

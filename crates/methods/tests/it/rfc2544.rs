@@ -6,10 +6,10 @@ use std::time::Duration;
 use wirebeat_device::{Device, Limits, TokenBucket};
 use wirebeat_methods::rfc2544::{BINARY, MLR, Measured, Rfc2544, Watch};
 use wirebeat_methods::{Goal, MaxLoad};
-use wirebeat_report::model::Verdict;
+use wirebeat_report::model::{End, Verdict};
 use wirebeat_report::test_report::{SearchOutcome, SizeReport, TestReport};
 use wirebeat_run::{Observer, Options, Progress, Silent, Stop};
-use wirebeat_testbed::{Capability, ImpairedCable, Impairment, Testbed, require};
+use wirebeat_testbed::{Capability, ImpairedCable, Impairment, Program, Testbed, require};
 use wirebeat_traffic::scenario::Scenario;
 use wirebeat_units::{FrameRate, Nanos, Rate};
 
@@ -38,12 +38,6 @@ fn known(limits: Limits) -> Device {
 fn tokens(frames_per_second: u64, depth: u64) -> TokenBucket {
     let (bits_per_second, depth) = (frames_per_second * BITS, depth * BITS / 8);
     TokenBucket { bits_per_second, depth, ..TokenBucket::default() }
-}
-
-/// A line of so many frames a second, before which so many wait.
-fn bucket(frames_per_second: u64, queue: u64) -> Impairment {
-    let (rate, queue) = (Some(frames_per_second * BITS), queue * BITS / 8);
-    Impairment { rate, queue, ..Impairment::default() }
 }
 
 fn frames(frames: u64) -> MaxLoad {
@@ -176,30 +170,44 @@ fn a_limit_of_the_tester_is_no_throughput_of_the_device() {
     assert!(report.findings.iter().any(|of| of.contains("the tester limited")), "{report:#?}");
 }
 
-/// The queue of a line is what a burst may be longer than what is carried meanwhile.
+/// The depth of a bucket is what a burst may be longer than what is carried meanwhile.
 #[test]
-fn bursts_latency_and_loss_rate_are_those_of_the_line() {
-    require!(Capability::NetworkNamespaces);
-    let (rate, queue, delay) = (4_000, 400, Duration::from_millis(5));
-    let device = device(Impairment { delay, ..bucket(rate, queue) });
+fn bursts_and_loss_rate_are_those_of_the_line() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let (rate, depth) = (2_000, 400);
+    let device = known(Limits { bucket: Some(tokens(rate, depth)), ..Limits::default() });
     let mut method = method(Nanos::from_secs(1), frames(rate * 10));
-    method.measured =
-        Measured { loss_rate: true, latency: true, back_to_back: true, ..NOTHING_ELSE };
+    method.measured = Measured { loss_rate: true, back_to_back: true, ..NOTHING_ELSE };
+    // the bucket is full again before the next trial
+    method.pause = Nanos::from_millis(200);
     let report = test(&method, &device.bed);
     let size = only(&report);
-    let latency = size.latency.as_ref().unwrap();
-    assert_eq!((latency.tagged_ns.len(), latency.delay_ns.len()), (2, 2));
-    assert!(latency.tagged_ns.iter().all(|ns| *ns >= 5_000_000), "{latency:?}");
-    // 4,400 of 40,000, 36,000 … come through; at 10 % nothing is lost, and there is no lower one
-    let lost = size.loss_rate.first().unwrap();
-    assert!((lost.loss_ratio - 0.89).abs() < 0.02, "{lost:?}");
+    // 2,400 of 20,000, 18,000 … come through; at 10 % nothing is lost, and there is no lower one
+    let first = size.loss_rate.first().unwrap();
+    let lost = 1.0 - (rate + depth) as f64 / first.load;
+    assert!((first.loss_ratio - lost).abs() < 0.02, "{first:?}");
     assert_eq!(size.loss_rate.len(), 10);
     let bursts = size.back_to_back.as_ref().unwrap();
     // while a burst comes in at ten times the rate, a tenth of it leaves
-    let longest = queue as f64 / 0.9;
+    let longest = depth as f64 / 0.9;
     assert!((bursts.mean.unwrap() / longest - 1.0).abs() < 0.1, "{bursts:?}");
     let corrected = bursts.corrected_buffer_ns.unwrap() / 1e9 * (rate * 10) as f64;
-    assert!((corrected / queue as f64 - 1.0).abs() < 0.15, "{bursts:?}");
+    assert!((corrected / depth as f64 - 1.0).abs() < 0.15, "{bursts:?}");
+}
+
+#[test]
+fn the_latency_is_that_of_a_line_that_takes_its_time() {
+    require!(Capability::NetworkNamespaces);
+    let device = device(Impairment { delay: Duration::from_millis(5), ..Impairment::default() });
+    let mut method = method(Nanos::from_millis(200), frames(500));
+    method.measured = Measured { latency: true, ..NOTHING_ELSE };
+    // a thread that is kept waiting may lose some
+    method.goals[0].loss_ratio = 0.5;
+    let report = test(&method, &device.bed);
+    let latency = only(&report).latency.as_ref().unwrap();
+    assert_eq!(latency.delay_ns.len(), 2);
+    assert!(!latency.tagged_ns.is_empty() && latency.tagged_ns.len() <= 2, "{latency:?}");
+    assert!(latency.tagged_ns.iter().all(|ns| *ns >= 5_000_000), "{latency:?}");
 }
 
 /// Nothing leaves the device for 300 ms after a frame that found no token.
@@ -271,8 +279,10 @@ impl Observer for ToldToReset {
 #[test]
 fn a_test_that_was_cut_off_goes_on() {
     require!(Capability::NetworkNamespaces);
-    let device = device(bucket(2_000, 10));
-    let method = method(Nanos::from_millis(500), frames(80_000));
+    // deep enough for a sender that is late
+    let bucket = Some(tokens(2_000, 400));
+    let device = known(Limits { bucket, ..Limits::default() });
+    let method = method(Nanos::from_millis(500), frames(20_000));
     let (stop, mut kept) = (Stop::new(), None);
     let mut keep = |report: &TestReport| {
         if report.sizes[0].trials.len() == 3 {
@@ -291,9 +301,56 @@ fn a_test_that_was_cut_off_goes_on() {
     assert_eq!(only(&whole).trials[..3], only(&before).trials[..]);
     assert_eq!(only(&whole).throughput[0].outcome, SearchOutcome::Found);
     // another test does not take them for its own
-    let other = self::method(Nanos::from_millis(700), frames(80_000));
+    let other = self::method(Nanos::from_millis(700), frames(20_000));
     let mut keep = |_: &TestReport| {};
     let watch = Watch { observer: &mut Silent, stop: &Stop::new(), keep: &mut keep };
     let refused = other.run(options(&device.bed), Some(before), watch).unwrap_err();
     assert!(refused.to_string().contains("another test"), "{refused}");
+}
+
+/// A link that is down says nothing of the device: the test ends, unfinished, and not with a throughput of nothing.
+#[test]
+fn a_link_that_is_down_is_no_result() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let device = known(Limits::default());
+    let down = Program::new(&device.bed.b.namespace, "ip");
+    let down = down.args(["link", "set", "wb1", "down"]).spawn().unwrap();
+    assert!(down.wait(Duration::from_secs(10)).unwrap().status.success());
+    let method = method(Nanos::from_millis(100), frames(2_000));
+    let mut keep = |_: &TestReport| {};
+    let watch = Watch { observer: &mut Silent, stop: &Stop::new(), keep: &mut keep };
+    match method.run(options(&device.bed), None, watch) {
+        Ok(report) => {
+            assert_eq!((report.verdict, report.exit_code), (Verdict::Unfinished, 1));
+            assert!(matches!(&report.end, End::Failed { message } if message.contains("down")));
+        }
+        Err(error) => assert!(error.to_string().contains("down"), "{error}"),
+    }
+}
+
+/// Frames that are longer than a port may send would leave as two: their size is left out, and the others are measured.
+#[test]
+fn a_size_beyond_the_mtu_is_left_out() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let device = known(Limits::default());
+    let mut method = method(Nanos::from_millis(100), frames(1_000));
+    method.sizes.push(("9000B".to_owned(), Some("9000B".parse().unwrap())));
+    let report = test(&method, &device.bed);
+    assert_eq!(report.sizes[0].throughput[0].lower, Some(1_000.0), "{:#?}", report.sizes[0]);
+    let why = report.sizes[1].skipped.as_deref().unwrap_or_default();
+    assert!(why.contains("MTU of 1500"), "{why}");
+    assert_eq!((report.verdict, report.sizes[1].trials.len()), (Verdict::Done, 0));
+}
+
+/// Nothing comes through: two trials say so, and no lower load is tried.
+#[test]
+fn a_device_that_forwards_nothing_is_soon_known() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let device = known(Limits { loss: 1.0, ..Limits::default() });
+    let method = method(Nanos::from_millis(100), frames(1_000));
+    let report = test(&method, &device.bed);
+    let found = only(&report);
+    assert_eq!(found.throughput[0].outcome, SearchOutcome::NothingBorne, "{found:#?}");
+    assert_eq!(found.trials.len(), 2);
+    assert!(report.findings.iter().any(|of| of.contains("no learning frame of 64B")));
 }

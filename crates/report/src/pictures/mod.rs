@@ -50,12 +50,30 @@ impl Picture {
 
     /// As a file of its own.
     pub fn file(&self) -> String {
+        self.with_style(STYLE)
+    }
+
+    fn with_style(&self, style: &str) -> String {
         let head = format!(
-            "<style>{STYLE}</style><rect class=\"paper\" width=\"{}\" height=\"{}\"/>",
+            "<style>{style}</style><rect class=\"paper\" width=\"{}\" height=\"{}\"/>",
             coordinate(WIDTH),
             coordinate(self.height)
         );
         self.svg(&head) + "\n"
+    }
+
+    /// For programs that know neither variables of CSS nor media queries: in the colours of a light page.
+    pub fn plain(&self) -> String {
+        let (variables, rules) = STYLE.split_once('\n').unwrap_or_default();
+        let named = variables.trim_start_matches(":root{").trim_end_matches('}').split(';');
+        let mut style: String = rules
+            .lines()
+            .filter(|line| !line.starts_with("@media"))
+            .fold(String::new(), |all, line| all + line);
+        for (name, value) in named.filter_map(|one| one.split_once(':')) {
+            style = style.replace(&format!("var({name})"), value);
+        }
+        self.with_style(&style)
     }
 
     /// What every file begins with.

@@ -124,7 +124,10 @@ pub(super) fn tolerance(ratio: f64) -> String {
 
 /// The bound of loss at the throughput.
 pub(super) fn certainty(of: &Throughput) -> String {
-    of.loss_below.map_or_else(String::new, |below| format!("< {}", human::percent(below)))
+    of.loss_below.map_or_else(String::new, |below| {
+        let below = human::percent(below);
+        if below.starts_with('<') { below } else { format!("< {below}") }
+    })
 }
 
 fn throughput(test: &TestReport, style: Style) -> String {
