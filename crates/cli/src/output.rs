@@ -143,7 +143,7 @@ pub struct ResultArgs {
     #[arg(long, value_name = "FOLDER", hide_short_help = true)]
     pictures: Option<PathBuf>,
     /// Write each of these pictures as a PNG file too, 1440 pixels wide
-    #[arg(long, requires = "pictures")]
+    #[arg(long, requires = "pictures", hide_short_help = true)]
     png: bool,
     /// Print every measurement, and where and how it took place, behind the summary
     #[arg(long)]

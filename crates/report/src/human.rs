@@ -31,6 +31,8 @@ pub fn left_out<'a>(all: impl IntoIterator<Item = &'a LeftOut>) -> String {
 pub fn end(end: &End) -> String {
     match end {
         End::Completed => "run complete".to_owned(),
+        // a test that is kept while it goes on
+        End::Stopped { signal } if signal.is_empty() => "not at its end yet".to_owned(),
         End::Stopped { signal } => format!("run stopped by {signal}"),
         End::InterfaceGone { interface } => {
             format!("run ended: interface {interface} went down or was removed")

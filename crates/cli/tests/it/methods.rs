@@ -248,7 +248,7 @@ fn a_sweep_that_is_kept_is_shown_again() {
     let shown = run(&["report", &kept]);
     assert_eq!((shown.code, shown.out == swept.out), (0, true), "{shown:?} {swept:?}");
     let page = run(&["report", &kept, "--html", "-"]);
-    assert!(page.out.starts_with("<!doctype html>"), "{page:?}");
+    assert!(page.out.starts_with("<!DOCTYPE html>"), "{page:?}");
 }
 
 /// What was not run is neither passed nor failed: a build server must see that.

@@ -128,6 +128,7 @@ impl Rfc2544 {
         let Watch { observer, stop, keep } = watch;
         let mut observer = Once { observer, heard: &mut heard };
         let mut watch = Watch { observer: &mut observer, stop, keep };
+        let kept = before.as_ref().map(|before| (before.end.clone(), made(before)));
         let mut bench = Bench::open(&self.scenario, options)?;
         let begun = Instant::now();
         let mut report = self.report(bench.named(self.max)?);
@@ -174,6 +175,9 @@ impl Rfc2544 {
         }
         report.duration_ns = earlier.saturating_add(nanos(begun.elapsed()));
         report.conclude(end);
+        if kept != Some((report.end.clone(), made(&report))) {
+            (watch.keep)(&report);
+        }
         Ok(report)
     }
 
@@ -234,6 +238,11 @@ impl Rfc2544 {
         report.last_trial = before.last_trial;
         Ok(())
     }
+}
+
+/// How many trials a test has.
+fn made(test: &TestReport) -> usize {
+    test.sizes.iter().map(|size| size.trials.len()).sum()
 }
 
 /// The first trial whose numbers cannot be those of one.

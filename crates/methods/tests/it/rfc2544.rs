@@ -313,8 +313,9 @@ fn a_test_that_was_cut_off_goes_on() {
 fn a_link_that_is_down_is_no_result() {
     require!(Capability::NetworkNamespaces, Capability::Bpf);
     let device = known(Limits::default());
-    let down = Program::new(&device.bed.b.namespace, "ip");
-    let down = down.args(["link", "set", "wb1", "down"]).spawn().unwrap();
+    let inside = device.bed.device.as_ref().unwrap();
+    let down = Program::new(inside, "ip").args(["link", "set", "p1", "down"]);
+    let down = down.spawn().unwrap();
     assert!(down.wait(Duration::from_secs(10)).unwrap().status.success());
     let method = method(Nanos::from_millis(100), frames(2_000));
     let mut keep = |_: &TestReport| {};

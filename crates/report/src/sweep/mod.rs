@@ -98,14 +98,15 @@ impl Sweep {
     pub fn add(&mut self, values: Vec<String>, report: Report) {
         self.points.push(Point { values, report });
         let missing = if self.is_cut_off() { Exit::Unfinished } else { Exit::Done };
-        let exits = self.points.iter().filter_map(|point| Exit::of(point.report.exit_code));
+        let judged = self.points.iter().filter(|point| !is_stopped(&point.report));
+        let exits = judged.filter_map(|point| Exit::of(point.report.exit_code));
         self.exit_code = exits.fold(missing, Exit::and).code();
     }
 
     /// Whether runs are missing, or the last one was stopped by a signal.
     pub(crate) fn is_cut_off(&self) -> bool {
-        let stopped = |point: &Point| matches!(point.report.end, End::Stopped { .. });
-        self.points.len() < self.planned || self.points.iter().any(stopped)
+        self.points.len() < self.planned
+            || self.points.iter().any(|point| is_stopped(&point.report))
     }
 
     /// How many runs went to their end.
@@ -117,7 +118,7 @@ impl Sweep {
     /// Its first words: whether all runs met what was expected of them, and how many there are.
     pub(crate) fn sentence(&self) -> String {
         let made = self.points.len();
-        let outcomes = || self.points.iter().filter_map(|point| verdict::outcome(&point.report));
+        let outcomes = || self.points.iter().filter_map(|point| judged(&point.report));
         let failed = outcomes().filter(|word| *word == verdict::FAIL).count() as u64;
         let outcome = match (failed, outcomes().count() as u64, self.is_cut_off()) {
             (0, _, true) => "UNFINISHED.  ".to_owned(),
@@ -250,10 +251,19 @@ impl Sweep {
     }
 }
 
+/// Whether a signal cut it off: a request may be that of `--abort-on-fail`.
+fn is_stopped(report: &Report) -> bool {
+    matches!(&report.end, End::Stopped { signal } if signal != "request")
+}
+
+/// The outcome of a run that was not stopped by a signal: half a run fails nothing.
+fn judged(report: &Report) -> Option<&'static str> {
+    verdict::outcome(report).filter(|_| !is_stopped(report))
+}
+
 /// Whether runs met what was expected of them; `None` where nothing was.
 fn outcome(reports: &[&Report]) -> Option<String> {
-    let outcomes: Vec<&str> =
-        reports.iter().filter_map(|report| verdict::outcome(report)).collect();
+    let outcomes: Vec<&str> = reports.iter().filter_map(|report| judged(report)).collect();
     let undecided = |report: &&&Report| {
         let mut unmet = report.expectations().filter(|of| !of.expectation.met).peekable();
         unmet.peek().is_some() && unmet.all(|of| of.expectation.undecided.is_some())
