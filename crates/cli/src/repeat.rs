@@ -8,10 +8,12 @@ use wirebeat_run::{Heard, Once, Options, Report, RunError, Silent, Stop};
 use wirebeat_traffic::scenario::Scenario;
 use wirebeat_units::Nanos;
 
+use crate::execute::execute;
 use crate::failure::Failure;
-use crate::output::{Output, VERSION};
+use crate::output::{Output, ReportArgs, VERSION};
 use crate::signals::Signals;
 use crate::values;
+use crate::watch::WatchArgs;
 
 /// The most runs of one command.
 pub const RUNS: usize = 10_000;
@@ -26,6 +28,61 @@ pub struct RepeatArgs {
     /// Before each run, send for this time without counting
     #[arg(long, value_name = "TIME", value_parser = values::time, hide_short_help = true)]
     pub warmup: Option<Nanos>,
+}
+
+impl RepeatArgs {
+    /// Whether it is one run, and nothing before it.
+    pub fn is_once(self) -> bool {
+        self.repeat == 1 && self.warmup.is_none()
+    }
+
+    /// Fails where something beside it is of a single run.
+    pub fn check(self, watch: &WatchArgs, report: &ReportArgs) -> Result<(), Failure> {
+        if self.is_once() {
+            return Ok(());
+        }
+        if watch.tui || watch.metrics.metrics.is_some() {
+            let why = "--tui and --metrics watch a single run";
+            return Err(Failure::usage(why).at("--repeat, --warmup").hint("leave one of them out"));
+        }
+        if report.packet_log.is_some() && self.repeat > 1 {
+            let why = "each run would replace the packet log of the one before";
+            return Err(Failure::usage(why).at("--packet-log").hint("leave out --repeat"));
+        }
+        Ok(())
+    }
+
+    /// Runs `scenario` as often as was asked; `more` adds to how a run is made.
+    pub fn execute(
+        self,
+        scenario: &Scenario,
+        more: &dyn Fn(Options) -> Options,
+        output: &mut Output,
+        explain: &dyn Fn(RunError) -> Failure,
+    ) -> Result<u8, Failure> {
+        if self.is_once() {
+            let options = more(output.options());
+            return execute(scenario, options, output, explain);
+        }
+        let own = output.options();
+        let mut make = |_: &[String], time: Option<Nanos>| {
+            let mut scenario = scenario.clone();
+            scenario.run.time = time.or(scenario.run.time);
+            let (command_line, interval, bins) = (own.command_line.clone(), own.interval, own.bins);
+            let packet_log = own.packet_log.clone();
+            let own = Options { command_line, interval, bins, packet_log, ..Options::default() };
+            Ok(OneRun { scenario, options: more(own) })
+        };
+        Many {
+            test: None,
+            variables: Vec::new(),
+            values: vec![Vec::new(); self.repeat],
+            warmup: self.warmup,
+            make: &mut make,
+            explain,
+        }
+        .run(output)
+    }
 }
 
 fn count(text: &str) -> Result<usize, wirebeat_units::Fault> {

@@ -68,7 +68,8 @@ pub struct Args {
 /// Runs.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let RepeatArgs { repeat, warmup } = args.repeat;
-    if repeat == 1 && warmup.is_none() {
+    args.repeat.check(&args.watch, &args.report)?;
+    if args.repeat.is_once() {
         let file = read(args, args.time)?;
         let options = options(args, &file, output);
         return execute(&file.scenario, options, output, |error| explained(error, &file));
@@ -77,24 +78,24 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         let why = "standard input can be read once, and the scenario is read for each run";
         return Err(Failure::usage(why).at("-").hint("name a file"));
     }
-    if args.watch.tui || args.watch.metrics.metrics.is_some() {
-        let why = "--tui and --metrics watch a single run";
-        return Err(Failure::usage(why).at("--repeat, --warmup").hint("leave one of them out"));
-    }
-    if args.report.packet_log.is_some() && repeat > 1 {
-        let why = "each run would replace the packet log of the one before";
-        return Err(Failure::usage(why).at("--packet-log").hint("leave out --repeat"));
-    }
     let file = read(args, args.time)?;
     let own = options(args, &file, output);
-    let (line, interval, bins) = (own.command_line.clone(), own.interval, own.bins);
+    let (line, interval, bins) = (&own.command_line, own.interval, own.bins);
     let control = own.control.clone();
     let mut make = |_: &[String], time: Option<Nanos>| {
         let file = read(args, time.or(args.time))?;
         let (command_line, abort_on_fail) = (line.clone(), args.expect.abort.abort_on_fail);
         let control = control.clone();
-        let more =
-            Options { command_line, interval, bins, abort_on_fail, control, ..Options::default() };
+        let packet_log = own.packet_log.clone();
+        let more = Options {
+            command_line,
+            interval,
+            bins,
+            abort_on_fail,
+            control,
+            packet_log,
+            ..Options::default()
+        };
         let options = file.options(more);
         Ok(OneRun { scenario: file.scenario, options })
     };

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::load::program::{Program, ServerArgs, program};
 use crate::load::target::Listen;
 use crate::load::{
-    PortArgs, SERVER, TRANSPORTS, TcpArgs, blame, iperf, refuse_frames, run_or_print,
+    PortArgs, SERVER, TRANSPORTS, TcpArgs, blame, iperf, print, refuse_frames, run_checked,
 };
 use crate::output::{Output, ReportArgs};
 use crate::values;
@@ -98,9 +98,13 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         let server = WireServer { wire, address: one_address(&args.listen, wire)? };
         return iperf::serve(server, args.tool.serving(), output);
     }
+    let scenario = scenario(args)?;
+    if args.print_scenario {
+        return print(&scenario);
+    }
     let abort_on_fail = args.abort.abort_on_fail;
     let options = Options { abort_on_fail, ..output.options() };
-    run_or_print(&scenario(args)?, args.print_scenario, options, output)
+    run_checked(&scenario, options, output)
 }
 
 /// The only address and port where a server of another tool's wire listens.

@@ -15,7 +15,7 @@ use std::num::{NonZeroU8, NonZeroU16, NonZeroU32, NonZeroU64};
 
 use clap::Args as ClapArgs;
 use wirebeat_explain::Checked;
-use wirebeat_run::{Options, Peer, read_files};
+use wirebeat_run::{Options, read_files};
 use wirebeat_traffic::scenario::departures::Duration;
 use wirebeat_traffic::scenario::header::dscp::Dscp;
 use wirebeat_traffic::scenario::session::{
@@ -32,6 +32,7 @@ use crate::expect::AbortArgs;
 use crate::failure::Failure;
 use crate::key::KeyArgs;
 use crate::output::{Output, ReportArgs, print_data};
+use crate::repeat::RepeatArgs;
 use crate::sender;
 use crate::values::{self, Cpus, HostPort};
 use crate::watch::WatchArgs;
@@ -116,6 +117,8 @@ pub struct Args {
     peer: PeerArgs,
     #[command(flatten)]
     run: RunArgs,
+    #[command(flatten)]
+    repeat: RepeatArgs,
     #[command(flatten)]
     control: ControlArgs,
     /// What has to come of it, given once for each: 'established >= 1000', 'response.p99 < 5ms'; exit code 4 otherwise
@@ -313,26 +316,29 @@ struct RunArgs {
     seed: Option<u64>,
 }
 
-impl Args {
-    /// The listener that serves the sessions, if there is one. Nothing is said to it, and no key is needed to print a scenario.
-    fn peer(&self) -> Result<Option<Peer>, Failure> {
-        match self.print_scenario {
-            true => Ok(None),
-            false => sender::peer(self.peer.peer.as_ref(), &self.peer.key),
-        }
-    }
-}
-
 /// Opens sessions.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     refuse_frames(&args.report)?;
+    args.repeat.check(&args.watch, &args.report)?;
     if let Some((wire, host)) = args.tool.server() {
+        if !args.repeat.is_once() {
+            let why = "the wire of another tool has one test, and nothing before it";
+            return Err(Failure::usage(why).at("--repeat, --warmup").hint("leave them out"));
+        }
         return iperf::load(wire, host, args, output);
     }
-    let peer = args.peer()?;
+    let scenario = scenario::scenario(args)?;
+    if args.print_scenario {
+        return print(&scenario);
+    }
+    let peer = sender::peer(args.peer.peer.as_ref(), &args.peer.key)?;
     let (control, abort_on_fail) = (args.control.wanted(), args.abort.abort_on_fail);
-    let options = Options { control, peer, abort_on_fail, ..output.options() };
-    run_or_print(&scenario::scenario(args)?, args.print_scenario, options, output)
+    let more = |own: Options| {
+        let (control, peer) = (control.clone(), peer.clone());
+        Options { control, peer, abort_on_fail, ..own }
+    };
+    check(&scenario, &more(output.options()))?;
+    args.repeat.execute(&scenario, &more, output, &|error| blame::error(error, &scenario))
 }
 
 /// What is said of frames has no meaning for sessions.
@@ -348,18 +354,19 @@ pub fn refuse_frames(report: &ReportArgs) -> Result<(), Failure> {
     }
 }
 
-/// Prints the scenario, or checks and runs it.
-pub fn run_or_print(
+/// Prints the scenario.
+pub fn print(scenario: &Scenario) -> Result<u8, Failure> {
+    let yaml = scenario.to_yaml().map_err(|error| Failure::usage(error.to_string()))?;
+    print_data(&yaml)?;
+    Ok(0)
+}
+
+/// Checks the scenario, and runs it.
+pub fn run_checked(
     scenario: &Scenario,
-    print: bool,
     options: Options,
     output: &mut Output,
 ) -> Result<u8, Failure> {
-    if print {
-        let yaml = scenario.to_yaml().map_err(|error| Failure::usage(error.to_string()))?;
-        print_data(&yaml)?;
-        return Ok(0);
-    }
     check(scenario, &options)?;
     execute(scenario, options, output, |error| blame::error(error, scenario))
 }

@@ -15,10 +15,10 @@ use wirebeat_units::Nanos;
 
 use crate::ctl::ControlArgs;
 use crate::destination::Hosts;
-use crate::execute::execute;
 use crate::expect::ExpectArgs;
 use crate::failure::Failure;
 use crate::output::{Output, ReportArgs, print_data};
+use crate::repeat::RepeatArgs;
 use crate::sender::{PeerArgs, PortArgs, StartArgs};
 use crate::values;
 use crate::watch::WatchArgs;
@@ -60,6 +60,8 @@ pub struct Args {
     port: PortArgs,
     #[command(flatten)]
     run: RunArgs,
+    #[command(flatten)]
+    repeat: RepeatArgs,
     #[command(flatten)]
     peer: PeerArgs,
     #[command(flatten)]
@@ -104,12 +106,16 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         print_data(&yaml)?;
         return Ok(0);
     }
+    args.repeat.check(&args.watch, &args.report)?;
     let (peer, control) = (args.peer.peer()?, args.control.wanted());
     let abort_on_fail = args.expect.abort.abort_on_fail;
-    let options = Options { peer, control, abort_on_fail, ..output.options() };
-    check(&scenario, &options)?;
+    let more = |own: Options| {
+        let (peer, control) = (peer.clone(), control.clone());
+        Options { peer, control, abort_on_fail, ..own }
+    };
+    check(&scenario, &more(output.options()))?;
     scenario::check_rates(args)?;
-    execute(&scenario, options, output, |error| blame::error(error, &scenario))
+    args.repeat.execute(&scenario, &more, output, &|error| blame::error(error, &scenario))
 }
 
 /// Finds what is invalid on any machine, before this one is asked.

@@ -126,11 +126,9 @@ pub(super) const FLAGS: &[ForeignFlag<Test>] = &[
             "leave it out, or write 'tcp: {{ send-buffer: 1MB }}' of sessions in a scenario"
         ))
     }),
-    row(&["-O", "--omit"], true, |_, _| {
-        Err(fault!(
-            "nothing is left out of a report";
-            "leave it out, and look at the intervals: --json has all of them"
-        ))
+    row(&["-O", "--omit"], true, |test, time| match time {
+        "0" => Ok(()),
+        time => put(&mut test.of_send, "--warmup", &bounded(time)?),
     }),
     row(&["--logfile"], true, |_, _| {
         Err(
@@ -330,8 +328,8 @@ mod tests {
              name=stream-1,source-port=49152 --flow name=stream-2,source-port=49153 --interval 1s --json --details",
         ),
         (
-            "--client lab2 --udp --bitrate 2.5m/8 --port 5005 --length 1K --parallel 1 --json-stream -i 0",
-            "send --to lab2:5005 --rate 2.5Mbps@payload --size 1024B@payload --burst 8 --json-lines",
+            "--client lab2 --udp --bitrate 2.5m/8 --port 5005 --length 1K --parallel 1 -O 3 --json-stream -i 0",
+            "send --to lab2:5005 --rate 2.5Mbps@payload --size 1024B@payload --burst 8 --warmup 3s --json-lines",
         ),
         (
             "-c 10.0.0.2 -u --bandwidth=0 -n 1M -S 0xb8 -B 10.0.0.1%eth1 --cport 4000 -A 2,3",
@@ -365,7 +363,6 @@ mod tests {
     const NONE: &[(&str, &str)] = &[
         ("-s", "receive --listen"),
         ("-c x -w 1M", "buffers of sockets have no flag"),
-        ("-c x -u -O 2", "nothing is left out of a report"),
         ("-c x -u --logfile f", "write '> FILE'"),
         ("-c x -u -F f", "no content from a file"),
         ("-c x -u -t 0", "a run without an end"),

@@ -400,3 +400,28 @@ fn rfc2544_takes_a_receiver_on_another_host() {
     assert_eq!(size["latency"]["tagged_ns"].as_array().unwrap().len(), 3);
     assert_eq!(size["recovery"]["mean_ns"], 0.0);
 }
+
+#[test]
+fn what_is_sent_by_flags_is_repeated_too() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let line = format!(
+        "send --to {} --interface wb0 --engine packet --rate 1kpps --count 50 --repeat 3 --warmup 20ms --json -",
+        bed.b.ipv4
+    );
+    let sent = wirebeat(&bed.a, &line).wait(PATIENCE).unwrap();
+    assert_eq!(sent.status.code(), Some(0), "{sent:?}");
+    let runs = document(&sent);
+    let points = runs["points"].as_array().unwrap().iter();
+    let frames = |point: &Value| point["report"]["total"]["sent"]["sent"]["frames"].as_u64();
+    let frames: Vec<Option<u64>> = points.map(frames).collect();
+    assert_eq!(frames, [Some(50); 3]);
+    for (command, says) in [
+        ("send --to 10.77.0.2 --rate 1kpps --repeat 2 --metrics 127.0.0.1:0", "watch a single run"),
+        ("load --iperf3 10.77.0.2 --repeat 2", "one test, and nothing before it"),
+    ] {
+        let refused = run(&command.split_whitespace().collect::<Vec<_>>());
+        assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{command}: {refused:?}");
+        assert!(refused.err.contains(says), "{command}: {}", refused.err);
+    }
+}

@@ -542,6 +542,8 @@ fn result(
         _ if dead => SearchOutcome::NothingBorne,
         _ if *next == Next::NoConvergence => SearchOutcome::NoConvergence,
         _ if matches!(next, Next::Trial { .. }) => SearchOutcome::Unfinished,
+        // even the lowest load was lost, or not offered, by the tester: nothing is known of the device
+        (None, upper) if tester(upper) => SearchOutcome::AtLeastByTester,
         (None, _) => SearchOutcome::NothingBorne,
         (Some(_), Some(_)) if tester(upper) => SearchOutcome::AtLeastByTester,
         (Some(_), Some(_)) => SearchOutcome::Found,

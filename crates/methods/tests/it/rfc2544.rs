@@ -1,6 +1,7 @@
 //! Devices with known limits: what a test finds is held against what the limit is.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use wirebeat_device::{Device, Limits, TokenBucket};
@@ -27,6 +28,12 @@ const NOTHING_ELSE: Measured = Measured {
 fn device(there: Impairment) -> ImpairedCable {
     let options = wirebeat_testbed::Options::default();
     ImpairedCable::new(&options, there, Impairment::default()).unwrap()
+}
+
+/// One test at a time: another one that floods its device would make this one's sender late.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A device whose limits are known.
@@ -90,6 +97,7 @@ fn only(report: &TestReport) -> &SizeReport {
 /// frames a second with a depth of D bears N + D/T.
 fn throughput_of_a_line(rate: u64) {
     require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let _alone = alone();
     let (trial, depth) = (Nanos::from_secs(2), rate / 20);
     let device = known(Limits { bucket: Some(tokens(rate, depth)), ..Limits::default() });
     let mut method = method(trial, frames(rate * 40));
@@ -122,6 +130,7 @@ fn the_throughput_of_a_fast_line_is_found() {
 #[test]
 fn rare_loss_is_found_and_tolerated_where_it_may_be() {
     require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let _alone = alone();
     let device = known(Limits { every: Some(1_000), ..Limits::default() });
     let strict = test(&method(Nanos::from_millis(500), frames(4_000)), &device.bed);
     let found = &only(&strict).throughput[0];
@@ -143,6 +152,7 @@ fn rare_loss_is_found_and_tolerated_where_it_may_be() {
 #[test]
 fn a_device_that_forwards_nothing_is_said_to() {
     require!(Capability::NetworkNamespaces);
+    let _alone = alone();
     let device = device(Impairment { loss: 1.0, ..Impairment::default() });
     let report = test(&method(Nanos::from_millis(50), frames(1_000)), &device.bed);
     let found = &only(&report).throughput[0];
@@ -153,6 +163,7 @@ fn a_device_that_forwards_nothing_is_said_to() {
 #[test]
 fn a_device_that_duplicates_is_said_to() {
     require!(Capability::NetworkNamespaces);
+    let _alone = alone();
     let device = device(Impairment { duplicates: 1.0, ..Impairment::default() });
     let report = test(&method(Nanos::from_millis(200), frames(1_000)), &device.bed);
     assert_eq!(only(&report).throughput[0].outcome, SearchOutcome::AtLeast);
@@ -163,6 +174,7 @@ fn a_device_that_duplicates_is_said_to() {
 #[test]
 fn a_limit_of_the_tester_is_no_throughput_of_the_device() {
     require!(Capability::NetworkNamespaces);
+    let _alone = alone();
     let bed = Testbed::pair(&wirebeat_testbed::Options::default()).unwrap();
     let report = test(&method(Nanos::from_millis(300), frames(500_000_000)), &bed);
     let found = &only(&report).throughput[0];
@@ -174,6 +186,7 @@ fn a_limit_of_the_tester_is_no_throughput_of_the_device() {
 #[test]
 fn bursts_and_loss_rate_are_those_of_the_line() {
     require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let _alone = alone();
     let (rate, depth) = (2_000, 400);
     let device = known(Limits { bucket: Some(tokens(rate, depth)), ..Limits::default() });
     let mut method = method(Nanos::from_secs(1), frames(rate * 10));
@@ -198,6 +211,7 @@ fn bursts_and_loss_rate_are_those_of_the_line() {
 #[test]
 fn the_latency_is_that_of_a_line_that_takes_its_time() {
     require!(Capability::NetworkNamespaces);
+    let _alone = alone();
     let device = device(Impairment { delay: Duration::from_millis(5), ..Impairment::default() });
     let mut method = method(Nanos::from_millis(200), frames(500));
     method.measured = Measured { latency: true, ..NOTHING_ELSE };
@@ -214,6 +228,7 @@ fn the_latency_is_that_of_a_line_that_takes_its_time() {
 #[test]
 fn the_recovery_after_an_overload_is_that_of_the_device() {
     require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let _alone = alone();
     let bucket = TokenBucket { penalty: Duration::from_millis(300), ..tokens(2_000, 100) };
     let device = known(Limits { bucket: Some(bucket), ..Limits::default() });
     let mut method = method(Nanos::from_secs(1), frames(4_000));
@@ -238,6 +253,7 @@ fn the_recovery_after_an_overload_is_that_of_the_device() {
 #[test]
 fn a_reset_is_the_time_without_frames() {
     require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let _alone = alone();
     let device = known(Limits::default());
     let mut method = method(Nanos::from_millis(500), frames(1_000));
     method.measured = Measured { reset: true, ..NOTHING_ELSE };
@@ -279,6 +295,7 @@ impl Observer for ToldToReset {
 #[test]
 fn a_test_that_was_cut_off_goes_on() {
     require!(Capability::NetworkNamespaces);
+    let _alone = alone();
     // deep enough for a sender that is late
     let bucket = Some(tokens(2_000, 400));
     let device = known(Limits { bucket, ..Limits::default() });
@@ -299,7 +316,7 @@ fn a_test_that_was_cut_off_goes_on() {
     let watch = Watch { observer: &mut Silent, stop: &Stop::new(), keep: &mut keep };
     let whole = method.run(options(&device.bed), Some(before.clone()), watch).unwrap();
     assert_eq!(only(&whole).trials[..3], only(&before).trials[..]);
-    assert_eq!(only(&whole).throughput[0].outcome, SearchOutcome::Found);
+    assert_eq!(only(&whole).throughput[0].outcome, SearchOutcome::Found, "{whole:#?}");
     // another test does not take them for its own
     let other = self::method(Nanos::from_millis(700), frames(20_000));
     let mut keep = |_: &TestReport| {};
@@ -312,6 +329,7 @@ fn a_test_that_was_cut_off_goes_on() {
 #[test]
 fn a_link_that_is_down_is_no_result() {
     require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let _alone = alone();
     let device = known(Limits::default());
     let inside = device.bed.device.as_ref().unwrap();
     let down = Program::new(inside, "ip").args(["link", "set", "p1", "down"]);
@@ -333,6 +351,7 @@ fn a_link_that_is_down_is_no_result() {
 #[test]
 fn a_size_beyond_the_mtu_is_left_out() {
     require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let _alone = alone();
     let device = known(Limits::default());
     let mut method = method(Nanos::from_millis(100), frames(1_000));
     method.sizes.push(("9000B".to_owned(), Some("9000B".parse().unwrap())));
@@ -347,6 +366,7 @@ fn a_size_beyond_the_mtu_is_left_out() {
 #[test]
 fn a_device_that_forwards_nothing_is_soon_known() {
     require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let _alone = alone();
     let device = known(Limits { loss: 1.0, ..Limits::default() });
     let method = method(Nanos::from_millis(100), frames(1_000));
     let report = test(&method, &device.bed);

@@ -98,6 +98,7 @@ pub(super) fn rate(of: &Throughput) -> String {
     let rate = of.lower.map_or_else(|| "-".to_owned(), human::fine_frame_rate);
     match of.outcome {
         SearchOutcome::Found => rate,
+        _ if of.lower.is_none() && of.outcome == SearchOutcome::AtLeastByTester => rate,
         SearchOutcome::AtLeast | SearchOutcome::AtLeastByTester => format!("at least {rate}"),
         SearchOutcome::NothingBorne => "0".to_owned(),
         SearchOutcome::NoConvergence => format!("{rate} ?"),
