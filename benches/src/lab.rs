@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::process;
 use std::sync::{Mutex, PoisonError};
 
+use wirebeat_device::{Device, Limits, TokenBucket};
 use wirebeat_engine_linux::affinity;
 use wirebeat_netlink::Netlink;
 use wirebeat_testbed::{Addressing, End, Neighbours, Options, Testbed};
@@ -45,10 +46,27 @@ pub struct Volume {
     pub bytes: u64,
 }
 
+/// What lies between the ends.
+#[derive(Debug)]
+enum Link {
+    Cable(Testbed),
+    Device(Device),
+}
+
+impl Link {
+    fn bed(&self) -> &Testbed {
+        match self {
+            Link::Cable(bed) => bed,
+            Link::Device(device) => &device.bed,
+        }
+    }
+}
+
 /// The shared ground.
 #[derive(Debug)]
 pub struct Lab {
-    testbed: Testbed,
+    link: Link,
+    bucket: Option<TokenBucket>,
     counters: Mutex<Netlink>,
     /// Where senders and receivers run.
     pub cores: Cores,
@@ -56,30 +74,50 @@ pub struct Lab {
     pub folder: Folder,
 }
 
-fn lay() -> Result<(Testbed, Netlink), Failure> {
+fn lay(bucket: Option<TokenBucket>) -> Result<(Link, Netlink), Failure> {
     let options =
         Options { addressing: Addressing::V4, neighbours: Neighbours::Fixed, ..Options::default() };
-    let testbed = Testbed::pair(&options)?;
-    let counters = testbed.b.netlink()?;
-    Ok((testbed, counters))
+    let link = match bucket {
+        None => Link::Cable(Testbed::pair(&options)?),
+        Some(_) => Link::Device(Device::new(&options, Limits { bucket, ..Limits::default() })?),
+    };
+    let counters = link.bed().b.netlink()?;
+    Ok((link, counters))
 }
 
 impl Lab {
     /// Lays the cable.
     pub fn lay() -> Result<Lab, Failure> {
-        let (testbed, counters) = lay()?;
+        Lab::of(None)
+    }
+
+    /// Lays two cables, with a device between them that has this token bucket.
+    pub fn through(bucket: TokenBucket) -> Result<Lab, Failure> {
+        Lab::of(Some(bucket))
+    }
+
+    fn of(bucket: Option<TokenBucket>) -> Result<Lab, Failure> {
+        let (link, counters) = lay(bucket)?;
         let cores = Cores::of(&affinity::allowed())?;
-        Ok(Lab { testbed, counters: Mutex::new(counters), cores, folder: Folder::make()? })
+        Ok(Lab { link, bucket, counters: Mutex::new(counters), cores, folder: Folder::make()? })
+    }
+
+    /// Frames that the device had no tokens for so far; 0 without one.
+    pub fn over(&self) -> Result<u64, Failure> {
+        match &self.link {
+            Link::Cable(_) => Ok(0),
+            Link::Device(device) => Ok(device.carried()?.over),
+        }
     }
 
     /// The end that sends.
     pub fn near(&self) -> &End {
-        &self.testbed.a
+        &self.link.bed().a
     }
 
     /// The end that receives.
     pub fn far(&self) -> &End {
-        &self.testbed.b
+        &self.link.bed().b
     }
 
     /// What has arrived at the far interface so far.
@@ -108,8 +146,8 @@ impl Lab {
 
     /// Lays the cable anew.
     pub fn renew(&mut self) -> Result<(), Failure> {
-        let (testbed, counters) = lay()?;
-        self.testbed = testbed;
+        let (link, counters) = lay(self.bucket)?;
+        self.link = link;
         self.counters = Mutex::new(counters);
         Ok(())
     }
