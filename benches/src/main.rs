@@ -75,11 +75,11 @@ fn run(options: &Options) -> Result<(), Failure> {
     }
     require(Capability::NetworkNamespaces)?;
     require(Capability::XdpLiveFrames)?;
-    if !options.no_install {
-        install::install();
-    }
     if let Some(which) = options.study {
         return studies::repeat(options, which);
+    }
+    if !options.no_install {
+        install::install(|_| true);
     }
     let load = document::load_average();
     let (begun, started) = (Instant::now(), rfc3339(SystemTime::now()));

@@ -15,6 +15,8 @@ use crate::{sinks, window};
 
 /// From the first frames until something is counted.
 const WARM_UP: Duration = Duration::from_millis(300);
+/// A sender is under way when this many frames arrive within a step: more than tools exchange to agree on a test.
+const UNDER_WAY: u64 = 10;
 /// From one look at the CPU time to the next, as in the study.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -96,7 +98,7 @@ pub fn measure(bench: &Bench, who: Sender, task: Task, around: &[String]) -> Res
 
 fn watch(bench: &Bench, sender: &sender::Started, load: Load) -> Result<Seen, Failure> {
     let Bench { lab, time, .. } = bench;
-    window::under_way(window::enough(load.rate), || Ok(lab.arrived()?.frames), || true)?;
+    window::under_way(UNDER_WAY, || Ok(lab.arrived()?.frames), || true)?;
     sleep(WARM_UP);
     let gone = || "its process ended";
     let id = sender.id();

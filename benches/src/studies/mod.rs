@@ -24,6 +24,7 @@ use wirebeat_units::Nanos;
 
 use self::page::Heading;
 use crate::frames::Files;
+use crate::install;
 use crate::lab::{Failure, Lab};
 use crate::options::Options;
 use crate::rounds::Bench;
@@ -40,6 +41,19 @@ pub enum Which {
 const GENERATORS: &str = "G. Z. Papadopoulos, Experimental Assessment of Traffic Generators, Universidad Carlos III de Madrid, 2012";
 const PKTGEN: &str = "D. Turull, P. Sjödin, R. Olsson, Pktgen: Measuring performance on high speed networks, Computer Communications 82, 2016";
 
+/// What the studies start.
+const PACKAGES: [&str; 9] = [
+    "d-itg",
+    "iperf",
+    "iperf3",
+    "iputils-ping",
+    "mgen",
+    "netsniff-ng",
+    "stress-ng",
+    "tcpdump",
+    "util-linux",
+];
+
 /// Length of a measurement and rounds where nothing is said: what takes minutes.
 const TIME: Duration = Duration::from_millis(1500);
 const ROUNDS: usize = 3;
@@ -47,6 +61,9 @@ const TRIAL: Duration = Duration::from_millis(500);
 
 /// Repeats a study, and writes its page.
 pub fn repeat(options: &Options, which: Which) -> Result<(), Failure> {
+    if !options.no_install {
+        install::install(|package| PACKAGES.contains(&package));
+    }
     let lab = match which {
         Which::Generators => Lab::through(generators::BUCKET)?,
         Which::Pktgen => Lab::lay()?,

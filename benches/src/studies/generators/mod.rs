@@ -6,6 +6,7 @@
 mod data;
 mod figures;
 mod tables;
+mod tcp;
 
 use wirebeat_report::study::{Block, Chapter, Study};
 
@@ -26,6 +27,7 @@ pub fn study(bench: &mut Bench, heading: &Heading) -> Study {
     for condition in [Condition::Ideal, Condition::Cpu, Condition::Memory, Condition::Buffer] {
         data.measure(bench, condition);
     }
+    let streams = tcp::chapter(bench);
     let (beside, verdicts) = tables::beside_the_best(&data);
     let chapters = vec![
         generators(&data),
@@ -36,6 +38,7 @@ pub fn study(bench: &mut Bench, heading: &Heading) -> Study {
         stressed(&data, Condition::Cpu),
         stressed(&data, Condition::Memory),
         buffer(&data),
+        streams,
         Chapter {
             title: "Conclusions".to_owned(),
             blocks: vec![
