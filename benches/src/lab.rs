@@ -8,12 +8,13 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use wirebeat_device::{Device, Limits, TokenBucket};
 use wirebeat_engine_linux::affinity;
 use wirebeat_netlink::Netlink;
-use wirebeat_testbed::{Addressing, End, Neighbours, Options, Testbed};
+use wirebeat_testbed::{Addressing, End, ImpairedCable, Impairment, Neighbours, Options, Testbed};
 
 /// Why something could not be measured. It becomes the text of a row.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -51,6 +52,23 @@ pub struct Volume {
 enum Link {
     Cable(Testbed),
     Device(Device),
+    Queue(ImpairedCable),
+}
+
+/// What is to lie between the ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Between {
+    /// A cable.
+    Cable,
+    /// A device with a token bucket: what finds no token is dropped.
+    Bucket(TokenBucket),
+    /// A line in user space, with a queue before it.
+    Queue {
+        /// Bits that the line carries in a second.
+        bits_per_second: u64,
+        /// Bytes that may wait for it.
+        bytes: u64,
+    },
 }
 
 impl Link {
@@ -58,6 +76,7 @@ impl Link {
         match self {
             Link::Cable(bed) => bed,
             Link::Device(device) => &device.bed,
+            Link::Queue(cable) => &cable.bed,
         }
     }
 }
@@ -66,7 +85,7 @@ impl Link {
 #[derive(Debug)]
 pub struct Lab {
     link: Link,
-    bucket: Option<TokenBucket>,
+    between: Between,
     counters: Mutex<Netlink>,
     /// Where senders and receivers run.
     pub cores: Cores,
@@ -74,12 +93,20 @@ pub struct Lab {
     pub folder: Folder,
 }
 
-fn lay(bucket: Option<TokenBucket>) -> Result<(Link, Netlink), Failure> {
+fn lay(between: Between) -> Result<(Link, Netlink), Failure> {
     let options =
         Options { addressing: Addressing::V4, neighbours: Neighbours::Fixed, ..Options::default() };
-    let link = match bucket {
-        None => Link::Cable(Testbed::pair(&options)?),
-        Some(_) => Link::Device(Device::new(&options, Limits { bucket, ..Limits::default() })?),
+    let link = match between {
+        Between::Cable => Link::Cable(Testbed::pair(&options)?),
+        Between::Bucket(bucket) => {
+            let limits = Limits { bucket: Some(bucket), ..Limits::default() };
+            Link::Device(Device::new(&options, limits)?)
+        }
+        Between::Queue { bits_per_second, bytes } => {
+            let line =
+                Impairment { rate: Some(bits_per_second), queue: bytes, ..Impairment::default() };
+            Link::Queue(ImpairedCable::new(&options, line, line)?)
+        }
     };
     let counters = link.bed().b.netlink()?;
     Ok((link, counters))
@@ -88,24 +115,21 @@ fn lay(bucket: Option<TokenBucket>) -> Result<(Link, Netlink), Failure> {
 impl Lab {
     /// Lays the cable.
     pub fn lay() -> Result<Lab, Failure> {
-        Lab::of(None)
+        Lab::with(Between::Cable)
     }
 
-    /// Lays two cables, with a device between them that has this token bucket.
-    pub fn through(bucket: TokenBucket) -> Result<Lab, Failure> {
-        Lab::of(Some(bucket))
-    }
-
-    fn of(bucket: Option<TokenBucket>) -> Result<Lab, Failure> {
-        let (link, counters) = lay(bucket)?;
+    /// The same with something else between the ends.
+    pub fn with(between: Between) -> Result<Lab, Failure> {
+        let (link, counters) = lay(between)?;
         let cores = Cores::of(&affinity::allowed())?;
-        Ok(Lab { link, bucket, counters: Mutex::new(counters), cores, folder: Folder::make()? })
+        let folder = Folder::make()?;
+        Ok(Lab { link, between, counters: Mutex::new(counters), cores, folder })
     }
 
     /// Frames that the device had no tokens for so far; 0 without one.
     pub fn over(&self) -> Result<u64, Failure> {
         match &self.link {
-            Link::Cable(_) => Ok(0),
+            Link::Cable(_) | Link::Queue(_) => Ok(0),
             Link::Device(device) => Ok(device.carried()?.over),
         }
     }
@@ -146,7 +170,7 @@ impl Lab {
 
     /// Lays the cable anew.
     pub fn renew(&mut self) -> Result<(), Failure> {
-        let (link, counters) = lay(self.bucket)?;
+        let (link, counters) = lay(self.between)?;
         self.link = link;
         self.counters = Mutex::new(counters);
         Ok(())
@@ -167,7 +191,10 @@ pub struct Folder(PathBuf);
 
 impl Folder {
     fn make() -> io::Result<Folder> {
-        let path = std::env::temp_dir().join(format!("wirebeat-bench-{}", process::id()));
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("wirebeat-bench-{}-{number}", process::id());
+        let path = std::env::temp_dir().join(name);
         fs::create_dir(&path)?;
         Ok(Folder(path))
     }

@@ -32,7 +32,7 @@ pub struct Options {
     /// How often everything is measured. Default: 5; 1 with --quick.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub rounds: Option<u16>,
-    /// Repeat a published study instead, and write one HTML file. Default lengths: 3 rounds of 1.5s.
+    /// Repeat a published study instead, and write one HTML file. Measurements of 1s by default.
     #[arg(long, value_enum, value_name = "STUDY", conflicts_with_all = ["full", "only"])]
     pub study: Option<Which>,
     /// Where to write. Default: docs/benchmarks.md for all chapters in full length, else standard

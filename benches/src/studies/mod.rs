@@ -25,7 +25,7 @@ use wirebeat_units::Nanos;
 use self::page::Heading;
 use crate::frames::Files;
 use crate::install;
-use crate::lab::{Failure, Lab};
+use crate::lab::{Between, Failure, Lab};
 use crate::options::Options;
 use crate::rounds::Bench;
 
@@ -36,6 +36,16 @@ pub enum Which {
     Generators,
     /// Pktgen: measuring performance on high speed networks (Turull, Sjödin, Olsson 2016).
     Pktgen,
+}
+
+impl Which {
+    /// Rounds where nothing is said: 25 minutes of the one, 10 of the other.
+    fn rounds(self) -> usize {
+        match self {
+            Which::Generators => 5,
+            Which::Pktgen => 3,
+        }
+    }
 }
 
 const GENERATORS: &str = "G. Z. Papadopoulos, Experimental Assessment of Traffic Generators, Universidad Carlos III de Madrid, 2012";
@@ -54,10 +64,11 @@ const PACKAGES: [&str; 9] = [
     "util-linux",
 ];
 
-/// Length of a measurement and rounds where nothing is said: what takes minutes.
-const TIME: Duration = Duration::from_millis(1500);
-const ROUNDS: usize = 3;
+/// Length of a measurement where nothing is said: what takes minutes.
+const TIME: Duration = Duration::from_secs(1);
 const TRIAL: Duration = Duration::from_millis(500);
+/// Senders run for a minute, and need time to begin.
+const LONGEST: Duration = Duration::from_secs(50);
 
 /// Repeats a study, and writes its page.
 pub fn repeat(options: &Options, which: Which) -> Result<(), Failure> {
@@ -65,16 +76,19 @@ pub fn repeat(options: &Options, which: Which) -> Result<(), Failure> {
         install::install(|package| PACKAGES.contains(&package));
     }
     let lab = match which {
-        Which::Generators => Lab::through(generators::BUCKET)?,
+        Which::Generators => Lab::with(Between::Bucket(generators::BUCKET))?,
         Which::Pktgen => Lab::lay()?,
     };
     let files = Files::write(&lab)?;
     let (rounds, time) = match options.quick {
         true => (1, TRIAL),
-        false => (ROUNDS, TIME),
+        false => (which.rounds(), TIME),
     };
     let rounds = options.rounds.map_or(rounds, usize::from);
     let time = options.time.map_or(time, Nanos::to_duration);
+    if time > LONGEST {
+        return Err(format!("tools send for a minute: --time is at most {LONGEST:?}").into());
+    }
     let (extent, named) = (options.extent(), options.named.clone());
     let mut bench = Bench { lab, files, rounds, time, extent, named };
     let (target, source) = match which {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use wirebeat_host::Machine;
 use wirebeat_report::study::{Chapter, Study};
 use wirebeat_report::time::rfc3339;
+use wirebeat_units::human::counted;
 
 use crate::document;
 use crate::rounds::Bench;
@@ -61,12 +62,22 @@ impl Heading {
             ("Repeats", self.source.to_owned()),
             (
                 "Measurements",
-                format!("{} rounds of {:.1} s each", bench.rounds, bench.time.as_secs_f64()),
+                format!(
+                    "{} of {:.1} s each",
+                    counted(bench.rounds as u64, "round"),
+                    bench.time.as_secs_f64()
+                ),
             ),
             ("Kernel", machine.kernel.release.map_or_else(unknown, |of| format!("Linux {of}"))),
             ("Processor", machine.cpu.model.unwrap_or_else(unknown)),
             ("CPUs", cpus.map_or_else(unknown, |cpus| cpus.to_string())),
-            ("Runs on", machine.cpu.hypervisor.unwrap_or_else(|| "real hardware".to_owned())),
+            (
+                "Runs on",
+                machine.cpu.hypervisor.map_or_else(
+                    || "real hardware".to_owned(),
+                    |of| format!("a virtual machine ({of})"),
+                ),
+            ),
             ("Before it", busy),
         ];
         facts.into_iter().map(|(name, is)| (name.to_owned(), is)).collect()

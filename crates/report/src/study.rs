@@ -144,7 +144,8 @@ fn table_of(table: &Table) -> Markup {
                 th.n[figures && place > 0] scope="col" { (told(head)) }
             } } }
             tbody { @for row in &table.rows { tr { @for (place, cell) in row.iter().enumerate() {
-                @if place == 0 { th scope="row" { (told(cell)) } }
+                // the style breaks names in a `th` anywhere, which leaves no width to names of tools
+                @if place == 0 { td role="rowheader" { strong { (told(cell)) } } }
                 @else if figures { td.n { (told(cell)) } }
                 @else { td.wrap { (told(cell)) } }
             } } } }

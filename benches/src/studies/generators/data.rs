@@ -15,7 +15,7 @@ pub const LINE: u64 = 100_000_000;
 pub const LONG: u16 = 1470;
 pub const SHORT: u16 = 147;
 /// What the bucket lets pass at once: 64 of the longest frames, as a small switch buffers.
-const DEPTH: u64 = 64 * (LONG as u64 + 66);
+pub const DEPTH: u64 = 64 * (LONG as u64 + 66);
 
 /// The device between the ends.
 pub const BUCKET: TokenBucket =

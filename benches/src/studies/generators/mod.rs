@@ -9,6 +9,7 @@ mod tables;
 mod tcp;
 
 use wirebeat_report::study::{Block, Chapter, Study};
+use wirebeat_units::human::counted;
 
 pub use data::BUCKET;
 
@@ -50,10 +51,14 @@ pub fn study(bench: &mut Bench, heading: &Heading) -> Study {
             ],
         },
     ];
+    let gaps = |group| figures::gaps(&data, Condition::Ideal, NINETY, group).1;
     let summary = vec![
-        figures::throughput(&data, Group::Others).1,
-        figures::throughput(&data, Group::Wirebeat).1,
-        figures::flood(&data, None).1,
+        format!("1470 bytes, other tools. {}", figures::throughput(&data, Group::Others).1),
+        format!("1470 bytes, Wirebeat. {}", figures::throughput(&data, Group::Wirebeat).1),
+        format!("147 bytes at 89,285/s. {}", figures::flood(&data, None).1),
+        format!("Gaps at 90 %, other tools. {}", gaps(Group::Others)),
+        format!("Gaps at 90 %, Wirebeat. {}", gaps(Group::Wirebeat)),
+        format!("CPU stressed. {}", figures::lost(&data, Condition::Cpu, data::FLOOD)),
         conclusion(&verdicts),
     ];
     heading.study(bench, TITLE, summary, chapters)
@@ -92,10 +97,12 @@ fn chapter(title: &str, blocks: Vec<Block>) -> Chapter {
 }
 
 const GENERATORS: &str = "The study chose four tools; iperf3 and Wirebeat's engines stand beside them here. Each is a program of its own, \
-    started as its users start it, bound to no CPU. Wirebeat gives its threads the heaviest weight where it may (`--priority high`, its \
-    default); RUDE's manner runs at SCHED_FIFO, as RUDE does. RUDE itself could not be had: no package, and its site offers no program for \
+    started as its users start it, bound to no CPU. Wirebeat gives its threads the heaviest weight where it may (--priority high, its \
+    default) and waits by --wait hybrid, its default as well: it sleeps until shortly before a deadline and then reads the clock, which costs \
+    CPU time (--wait sleep costs least, and is not measured here); RUDE's manner runs at SCHED_FIFO, as RUDE does. RUDE itself could not be had: no package, and its site offers no program for \
     this system. In its place a loop of ours reads the clock until the next datagram is due and sends it with one call. The features are \
-    those of manuals, and were not measured.";
+    those of manuals, and were not measured. Sizes are of the program's own file without libraries that it shares (iperf3 is mostly one); \
+    what is loaded leaves out debug information.";
 
 fn generators(data: &Data) -> Chapter {
     let blocks =
@@ -114,14 +121,14 @@ const GAPS: &str = "Times between packets are those of one capture for all (tcpd
 const FIGURES: &str = "Throughput counts payload at the far interface. Every load is measured once a round for everybody, each round begins with \
     somebody else, and every other round goes backwards. Intervals are of 95 % by Student's t over the rounds. CPU time is that of the \
     sending process, looked at every 0.5 s; work that the kernel does for it in interrupts of its CPU may fall to others and is in the \
-    column \"machine\". With only two CPUs, senders, receivers and the capture share them.";
+    column \"machine\". At 60 and 90 % the capture runs as well. With only two CPUs, senders, receivers and the capture share them.";
 
 fn method(bench: &Bench) -> Chapter {
     let shorter = format!(
-        "The study measured 20 s each time. Here it is {:.1} s in each of {} rounds, so that the whole takes minutes: `make bench-generators \
-         ARGS='--time 20s --rounds 10'` measures as long as the study did.",
+        "The study measured 20 s each time. Here it is {:.1} s in each of {}, so that the whole takes minutes: make bench-generators \
+         ARGS='--time 20s --rounds 10' measures as long as the study did.",
         bench.time.as_secs_f64(),
-        bench.rounds
+        counted(bench.rounds as u64, "round")
     );
     let whole = bench.time.as_secs() >= 20;
     let blocks = [text(METHOD), text(GAPS), text(FIGURES)].into_iter();

@@ -197,7 +197,7 @@ pub fn chapter(bench: &mut Bench) -> Chapter {
 }
 
 const METHOD: &str = "The mean one-way delay of 64-byte frames from Wirebeat's sender to its receiver of the same engine, each at a constant rate \
-    (`wait: hybrid`, which sleeps until shortly before a packet is due), and half of the round trip of ping, which sends through the stack and is \
+    (wait: hybrid, which sleeps until shortly before a packet is due), and half of the round trip of ping, which sends through the stack and is \
     answered by the other namespace's. The study had two ports of one machine and a cable between; a virtual cable has no card and no \
     interrupt, so that figures are of software alone. Relative standard deviation is the standard deviation over the mean, delay variation \
     the mean absolute difference between two packets in a row (RFC 4689), which ping does not say.";

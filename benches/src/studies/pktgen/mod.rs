@@ -9,6 +9,7 @@ use std::path::Path;
 
 use wirebeat_report::study::{Block, Chapter, Study};
 use wirebeat_traffic::scenario::EngineChoice;
+use wirebeat_units::human::counted;
 
 use super::page::Heading;
 use crate::rounds::Bench;
@@ -29,7 +30,7 @@ pub fn named(engine: EngineChoice) -> &'static str {
 const TOOLS: &str = "The study measured the kernel's pktgen beside iperf3, Netperf, Netmap and DPDK over 10 Gbit/s between two machines. Here two network \
     namespaces of one machine are connected by a virtual cable: no card limits or helps, and the limit is what software does with a packet. \
     Wirebeat's kernel engine is closest to pktgen: packets are made in the kernel, by eBPF programs instead of a module. Netmap needs \
-    drivers of its own, Netperf is not in this distribution, and DPDK's sender (testpmd) sends flat out alone; `make bench` has it.";
+    drivers of its own, Netperf is not in this distribution, and DPDK's sender (testpmd) sends flat out alone; make bench has it.";
 
 fn tools() -> Chapter {
     let module = Path::new("/proc/net/pktgen").exists();
@@ -51,10 +52,10 @@ pub fn study(bench: &mut Bench, heading: &Heading) -> Study {
     chapters.extend(rates::chapters(bench));
     chapters.push(latency::chapter(bench));
     let shorter = format!(
-        "The study measured a minute each time. Here it is {:.1} s in each of {} rounds (half a second in searches, and at least {} at the \
-         lowest rate): `make bench-pktgen ARGS='--time 60s'` measures as long.",
+        "The study measured a minute each time. Here it is {:.1} s in each of {} (half a second in searches, and at least {} at the \
+         lowest rate): make bench-pktgen ARGS='--time 50s' measures nearly as long.",
         bench.time.as_secs_f64(),
-        bench.rounds,
+        counted(bench.rounds as u64, "round"),
         "3 s"
     );
     if let Some(chapter) = chapters.first_mut() {

@@ -80,7 +80,7 @@ pub enum Scale {
 /// The largest ratio of two values that a linear scale shows well.
 const LINEAR_RATIO: f64 = 50.0;
 /// The ratio of the largest and the smallest distance from 0 that [`Scale::Signed`] tells apart.
-const SIGNED_RATIO: f64 = 1e4;
+const SIGNED_RATIO: f64 = 1e5;
 /// The share above the last percentile of [`Scale::Percentile`].
 const LAST_SHARE: f64 = 1e-5;
 /// Ticks that a linear axis has at most.
