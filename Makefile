@@ -84,6 +84,17 @@ bench-sessions: ## Sessions: our TCP in memory, HTTP beside nginx and wrk, bulk 
 	@scripts/setup.sh build peers
 	@scripts/run.sh wirebeat-bench wirebeat-bench --only in-memory,wire,http,bulk,starts,fairness --rounds 3 --time 1s --output docs/benchmarks-sessions.md $(ARGS)
 
+.PHONY: bench-generators
+bench-generators: ## The comparison of Iperf, D-ITG, MGEN and RUDE repeated, as docs/generators.html (25 minutes)
+	@scripts/setup.sh build peers
+	@$(AS_USER) cargo build --release --locked -p wirebeat-cli
+	@scripts/run.sh wirebeat-bench wirebeat-bench --study generators --output docs/generators.html $(ARGS)
+
+.PHONY: bench-pktgen
+bench-pktgen: ## The study of pktgen repeated, as docs/pktgen.html: rates, cores, latency (10 minutes)
+	@scripts/setup.sh build peers
+	@scripts/run.sh wirebeat-bench wirebeat-bench --study pktgen --output docs/pktgen.html $(ARGS)
+
 .PHONY: audit
 audit: ## Check dependencies with cargo-deny: licences, sources and, over the network, advisories
 	@scripts/setup.sh build

@@ -10,8 +10,13 @@ use crate::peers;
 use crate::sections::pressure;
 
 /// Programs beside those of the peers, and their packages.
-const OTHERS: [(&str, &str); 3] =
-    [("tcpdump", "tcpdump"), ("taskset", "util-linux"), ("setpriv", "util-linux")];
+const OTHERS: [(&str, &str); 5] = [
+    ("tcpdump", "tcpdump"),
+    ("taskset", "util-linux"),
+    ("setpriv", "util-linux"),
+    ("chrt", "util-linux"),
+    ("ping", "iputils-ping"),
+];
 
 /// All programs that the benchmark starts, and their packages.
 fn programs() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -21,15 +26,16 @@ fn programs() -> impl Iterator<Item = (&'static str, &'static str)> {
         .chain(peers::ALL.iter().map(|peer| (peer.program, peer.package)))
 }
 
-/// Packages of programs that are not there.
-fn missing() -> BTreeSet<&'static str> {
+/// Packages of programs that are not there, of those that are wanted.
+fn missing(wanted: impl Fn(&str) -> bool) -> BTreeSet<&'static str> {
     let absent = |program| require(Capability::Program(program)).is_err();
-    programs().filter(|(program, _)| absent(program)).map(|(_, package)| package).collect()
+    let absent = programs().filter(|(program, _)| absent(program)).map(|(_, package)| package);
+    absent.filter(|package| wanted(package)).collect()
 }
 
-/// Installs what is missing, where there is a way to.
-pub fn install() {
-    let packages = missing();
+/// Installs packages that are wanted and missing, where there is a way to.
+pub fn install(wanted: impl Fn(&str) -> bool) {
+    let packages = missing(wanted);
     if packages.is_empty() {
         return;
     }

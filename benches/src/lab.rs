@@ -8,11 +8,13 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use wirebeat_device::{Device, Limits, TokenBucket};
 use wirebeat_engine_linux::affinity;
 use wirebeat_netlink::Netlink;
-use wirebeat_testbed::{Addressing, End, Neighbours, Options, Testbed};
+use wirebeat_testbed::{Addressing, End, ImpairedCable, Impairment, Neighbours, Options, Testbed};
 
 /// Why something could not be measured. It becomes the text of a row.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -45,10 +47,45 @@ pub struct Volume {
     pub bytes: u64,
 }
 
+/// What lies between the ends.
+#[derive(Debug)]
+enum Link {
+    Cable(Testbed),
+    Device(Device),
+    Queue(ImpairedCable),
+}
+
+/// What is to lie between the ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Between {
+    /// A cable.
+    Cable,
+    /// A device with a token bucket: what finds no token is dropped.
+    Bucket(TokenBucket),
+    /// A line in user space, with a queue before it.
+    Queue {
+        /// Bits that the line carries in a second.
+        bits_per_second: u64,
+        /// Bytes that may wait for it.
+        bytes: u64,
+    },
+}
+
+impl Link {
+    fn bed(&self) -> &Testbed {
+        match self {
+            Link::Cable(bed) => bed,
+            Link::Device(device) => &device.bed,
+            Link::Queue(cable) => &cable.bed,
+        }
+    }
+}
+
 /// The shared ground.
 #[derive(Debug)]
 pub struct Lab {
-    testbed: Testbed,
+    link: Link,
+    between: Between,
     counters: Mutex<Netlink>,
     /// Where senders and receivers run.
     pub cores: Cores,
@@ -56,30 +93,55 @@ pub struct Lab {
     pub folder: Folder,
 }
 
-fn lay() -> Result<(Testbed, Netlink), Failure> {
+fn lay(between: Between) -> Result<(Link, Netlink), Failure> {
     let options =
         Options { addressing: Addressing::V4, neighbours: Neighbours::Fixed, ..Options::default() };
-    let testbed = Testbed::pair(&options)?;
-    let counters = testbed.b.netlink()?;
-    Ok((testbed, counters))
+    let link = match between {
+        Between::Cable => Link::Cable(Testbed::pair(&options)?),
+        Between::Bucket(bucket) => {
+            let limits = Limits { bucket: Some(bucket), ..Limits::default() };
+            Link::Device(Device::new(&options, limits)?)
+        }
+        Between::Queue { bits_per_second, bytes } => {
+            let line =
+                Impairment { rate: Some(bits_per_second), queue: bytes, ..Impairment::default() };
+            Link::Queue(ImpairedCable::new(&options, line, line)?)
+        }
+    };
+    let counters = link.bed().b.netlink()?;
+    Ok((link, counters))
 }
 
 impl Lab {
     /// Lays the cable.
     pub fn lay() -> Result<Lab, Failure> {
-        let (testbed, counters) = lay()?;
+        Lab::with(Between::Cable)
+    }
+
+    /// The same with something else between the ends.
+    pub fn with(between: Between) -> Result<Lab, Failure> {
+        let (link, counters) = lay(between)?;
         let cores = Cores::of(&affinity::allowed())?;
-        Ok(Lab { testbed, counters: Mutex::new(counters), cores, folder: Folder::make()? })
+        let folder = Folder::make()?;
+        Ok(Lab { link, between, counters: Mutex::new(counters), cores, folder })
+    }
+
+    /// Frames that the device had no tokens for so far; 0 without one.
+    pub fn over(&self) -> Result<u64, Failure> {
+        match &self.link {
+            Link::Cable(_) | Link::Queue(_) => Ok(0),
+            Link::Device(device) => Ok(device.carried()?.over),
+        }
     }
 
     /// The end that sends.
     pub fn near(&self) -> &End {
-        &self.testbed.a
+        &self.link.bed().a
     }
 
     /// The end that receives.
     pub fn far(&self) -> &End {
-        &self.testbed.b
+        &self.link.bed().b
     }
 
     /// What has arrived at the far interface so far.
@@ -108,8 +170,8 @@ impl Lab {
 
     /// Lays the cable anew.
     pub fn renew(&mut self) -> Result<(), Failure> {
-        let (testbed, counters) = lay()?;
-        self.testbed = testbed;
+        let (link, counters) = lay(self.between)?;
+        self.link = link;
         self.counters = Mutex::new(counters);
         Ok(())
     }
@@ -129,7 +191,10 @@ pub struct Folder(PathBuf);
 
 impl Folder {
     fn make() -> io::Result<Folder> {
-        let path = std::env::temp_dir().join(format!("wirebeat-bench-{}", process::id()));
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("wirebeat-bench-{}-{number}", process::id());
+        let path = std::env::temp_dir().join(name);
         fs::create_dir(&path)?;
         Ok(Folder(path))
     }

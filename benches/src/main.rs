@@ -2,7 +2,7 @@
 //!
 //! Reading order: `rounds` measures everybody in turn; `sections` are the chapters of the result, one
 //! file each; `peers` are the other tools, one file each; `lab`, `sinks` and `window` are what all
-//! measurements share; `document` writes it down. Verdicts are computed (`verdict`), never written.
+//! measurements share; `document` writes it down; `studies` are published studies repeated, each a page of its own. Verdicts are computed (`verdict`), never written.
 //!
 //! Exit codes: 0 measured, whatever the figures; 2 wrong usage; 3 this machine cannot.
 
@@ -24,6 +24,7 @@ mod sections;
 mod sessions;
 mod sinks;
 mod stats;
+mod studies;
 mod table;
 mod tcpdump;
 mod verdict;
@@ -69,10 +70,16 @@ fn run(options: &Options) -> Result<(), Failure> {
     if let Some(sessions) = options.idle_endpoints {
         return in_memory::idle_endpoints(sessions);
     }
+    if let Some(constant) = &options.constant_sender {
+        return studies::constant_sender::send(constant);
+    }
     require(Capability::NetworkNamespaces)?;
     require(Capability::XdpLiveFrames)?;
+    if let Some(which) = options.study {
+        return studies::repeat(options, which);
+    }
     if !options.no_install {
-        install::install();
+        install::install(|_| true);
     }
     let load = document::load_average();
     let (begun, started) = (Instant::now(), rfc3339(SystemTime::now()));

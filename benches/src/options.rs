@@ -6,6 +6,9 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use wirebeat_units::Nanos;
 
+use crate::studies::Which;
+use crate::studies::constant_sender::Constant;
+
 /// Measures Wirebeat and its peers in turn over one virtual cable, and writes what came of it as
 /// docs/benchmarks.md. Needs root; sends nothing outside its own namespaces.
 #[derive(Clone, Debug, Parser)]
@@ -29,6 +32,9 @@ pub struct Options {
     /// How often everything is measured. Default: 5; 1 with --quick.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub rounds: Option<u16>,
+    /// Repeat a published study instead, and write one HTML file. Measurements of 1s by default.
+    #[arg(long, value_enum, value_name = "STUDY", conflicts_with_all = ["full", "only"])]
+    pub study: Option<Which>,
     /// Where to write. Default: docs/benchmarks.md for all chapters in full length, else standard
     /// output, which '-' is as well.
     #[arg(long, value_name = "FILE")]
@@ -36,6 +42,9 @@ pub struct Options {
     /// Install nothing; peers that are missing are reported as missing.
     #[arg(long)]
     pub no_install: bool,
+    /// Send constant traffic until it is killed: ADDRESS:PORT,RATE,PAYLOAD. The benchmark calls itself so.
+    #[arg(long, hide = true, value_name = "WHAT", exclusive = true)]
+    pub constant_sender: Option<Constant>,
     /// Run this scenario in the namespace that there is, and say how much memory it took: the benchmark calls itself so.
     #[arg(long, hide = true, value_name = "SCENARIO", exclusive = true)]
     pub memory_of: Option<PathBuf>,

@@ -101,9 +101,39 @@ pub fn in_turn<T>(
     contestants: &[Contestant<'_, T>],
     brief: impl Fn(&T) -> String,
 ) -> Vec<Measured<T>> {
+    in_order(bench, contestants, |_, place| place, brief)
+}
+
+/// The same, but each round begins with somebody else, and every other round goes backwards.
+pub fn in_rotation<T>(
+    bench: &mut Bench,
+    contestants: &[Contestant<'_, T>],
+    brief: impl Fn(&T) -> String,
+) -> Vec<Measured<T>> {
+    let (rounds, count) = (bench.rounds, contestants.len());
+    in_order(bench, contestants, |round, place| rotated(round, place, (rounds, count)), brief)
+}
+
+/// Who is measured at a place of a round, both counted from 0, of so many rounds and contestants.
+fn rotated(round: usize, place: usize, (rounds, count): (usize, usize)) -> usize {
+    let place = if round % 2 == 1 { count - 1 - place } else { place };
+    (place + round * count / rounds.max(1)) % count.max(1)
+}
+
+/// Measures everybody once a round, in an order that follows from the round and the place in it, both from 0.
+fn in_order<T>(
+    bench: &mut Bench,
+    contestants: &[Contestant<'_, T>],
+    order: impl Fn(usize, usize) -> usize,
+    brief: impl Fn(&T) -> String,
+) -> Vec<Measured<T>> {
     let mut all: Vec<Measured<T>> = contestants.iter().map(|_| Measured::default()).collect();
-    for round in 1..=bench.rounds {
-        for (contestant, measured) in contestants.iter().zip(&mut all) {
+    for round in 0..bench.rounds {
+        for place in 0..contestants.len() {
+            let at = order(round, place);
+            let (Some(contestant), Some(measured)) = (contestants.get(at), all.get_mut(at)) else {
+                continue;
+            };
             if !bench.wants(&contestant.name) {
                 continue;
             }
@@ -112,7 +142,7 @@ pub fn in_turn<T>(
                 Ok(value) => brief(value),
                 Err(why) => format!("failed: {why}"),
             };
-            eprintln!("round {round} of {}: {}: {said}", bench.rounds, contestant.name);
+            eprintln!("round {} of {}: {}: {said}", round + 1, bench.rounds, contestant.name);
             match outcome {
                 Ok(value) => measured.values.push(value),
                 Err(why) => measured.failures.push(why.to_string()),
@@ -140,6 +170,20 @@ fn tidy(bench: &mut Bench, name: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn everybody_has_a_turn_in_each_round_and_another_place() {
+        for (rounds, count) in [(1, 1), (3, 9), (4, 7), (5, 2)] {
+            for round in 0..rounds {
+                let order = (0..count).map(|place| rotated(round, place, (rounds, count)));
+                let mut order: Vec<usize> = order.collect();
+                assert!(round > 0 || order.is_sorted());
+                order.sort_unstable();
+                assert!(order.into_iter().eq(0..count), "{rounds} {count} {round}");
+            }
+        }
+        assert_eq!([0, 1, 2].map(|round| rotated(round, 0, (3, 9))), [0, 2, 6]);
+    }
 
     #[test]
     fn failed_rounds_are_reported_beside_the_others() {

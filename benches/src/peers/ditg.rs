@@ -1,6 +1,6 @@
 //! D-ITG: agrees on a flow over TCP. `-poll` waits for the next packet by reading the clock.
 
-use super::{Ending, Job, Need, PAYLOAD, Pace, Peer, Place, command};
+use super::{Ending, Job, Need, Pace, Peer, Place, command};
 use crate::sinks::Sink;
 
 /// Packets per second that no machine reaches through sockets.
@@ -19,11 +19,20 @@ pub const PEER: Peer = Peer {
     ending: Ending::Killed,
 };
 
+/// As it is: it sleeps until the next packet.
+pub const PLAIN: Peer =
+    Peer { name: "D-ITG", sinks: &[], busy_waits: false, sender: |job| words(job, ""), ..PEER };
+
 fn sender(job: &Job<'_>) -> Vec<String> {
-    let (rate, poll) = match job.pace {
-        Pace::FlatOut => (UNREACHED, ""),
-        Pace::Frames(rate) => (rate, "-poll"),
+    let poll = job.pace.choose("", |_| "-poll".to_owned());
+    words(job, &poll)
+}
+
+fn words(job: &Job<'_>, poll: &str) -> Vec<String> {
+    let rate = match job.pace {
+        Pace::FlatOut => UNREACHED,
+        Pace::Frames(rate) => rate,
     };
-    let to = job.destination;
-    command(&format!("ITGSend -a {to} -T UDP -c {PAYLOAD} -C {rate} -t 60000 {poll}"), &[])
+    let Job { destination: to, payload, .. } = job;
+    command(&format!("ITGSend -a {to} -T UDP -c {payload} -C {rate} -t 60000 {poll}"), &[])
 }

@@ -1,6 +1,6 @@
 //! hping3 in its flood mode; its paced mode misses every rate of the benchmark.
 
-use super::{Ending, Job, Need, PAYLOAD, Peer, Place, command};
+use super::{Ending, Job, Need, Peer, Place, command};
 use crate::sinks::{PORT, Sink};
 
 pub const PEER: Peer = Peer {
@@ -18,6 +18,6 @@ pub const PEER: Peer = Peer {
 
 fn sender(job: &Job<'_>) -> Vec<String> {
     let pace = job.pace.choose("--flood", |rate| format!("-i u{}", (1_000_000 / rate).max(1)));
-    let to = job.destination;
-    command(&format!("hping3 --udp -p {PORT} -d {PAYLOAD} -q {pace} {to}"), &[])
+    let Job { destination: to, payload, .. } = job;
+    command(&format!("hping3 --udp -p {PORT} -d {payload} -q {pace} {to}"), &[])
 }

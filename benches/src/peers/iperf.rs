@@ -1,6 +1,6 @@
 //! iperf 2: sends without asking anybody when told not to wait for an answer at its end.
 
-use super::{Ending, Job, Need, PAYLOAD, Peer, Place, command};
+use super::{Ending, Job, Need, Peer, Place, command};
 use crate::sinks::{PORT, Sink};
 
 pub const PEER: Peer = Peer {
@@ -19,7 +19,7 @@ pub const PEER: Peer = Peer {
 fn sender(job: &Job<'_>) -> Vec<String> {
     // there is no word for "as fast as possible": more than any machine reaches
     let rate = job.pace.choose("20000000pps", |rate| format!("{rate}pps"));
-    let to = job.destination;
-    let words = format!("iperf -u -c {to} -p {PORT} -l {PAYLOAD} -t 60 --no-udp-fin -b {rate}");
+    let Job { destination: to, payload, .. } = job;
+    let words = format!("iperf -u -c {to} -p {PORT} -l {payload} -t 60 --no-udp-fin -b {rate}");
     command(&words, &[])
 }

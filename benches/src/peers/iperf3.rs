@@ -1,6 +1,6 @@
 //! iperf3: agrees on a test over TCP, so that it cannot send without its receiver.
 
-use super::{Ending, Job, Need, PAYLOAD, Peer, Place, command};
+use super::{Ending, Job, Need, Peer, Place, command};
 use crate::sinks::Sink;
 
 pub const PEER: Peer = Peer {
@@ -18,7 +18,8 @@ pub const PEER: Peer = Peer {
 
 fn sender(job: &Job<'_>) -> Vec<String> {
     // it takes bits of payload per second; 0 is no limit
-    let bits = job.pace.choose("0", |rate| (rate * u64::from(PAYLOAD) * 8).to_string());
-    let words = format!("iperf3 -u -c {} -l {PAYLOAD} -t 60 -b {bits}", job.destination);
+    let Job { destination, payload, .. } = job;
+    let bits = job.pace.choose("0", |rate| (rate * u64::from(*payload) * 8).to_string());
+    let words = format!("iperf3 -u -c {destination} -l {payload} -t 60 -b {bits}");
     command(&words, &[])
 }

@@ -36,6 +36,6 @@ fn sender(words: &str, job: &Job<'_>) -> Command {
         Pace::FlatOut => "-1".to_owned(),
         Pace::Frames(rate) => rate.to_string(),
     };
-    let to = job.destination;
-    command(words, &[format!("ON 1 UDP DST {to}/{PORT} PERIODIC [{rate} {MESSAGE}]")])
+    let (to, message) = (job.destination, job.payload.max(MESSAGE));
+    command(words, &[format!("ON 1 UDP DST {to}/{PORT} PERIODIC [{rate} {message}]")])
 }

@@ -41,8 +41,10 @@ pub const ALL: [&Peer; 11] = [
     &testpmd::PEER,
     &mgen::PRECISE,
 ];
+pub use ditg::PLAIN as DITG;
 pub use iperf::PEER as IPERF;
 pub use iperf3::PEER as IPERF3;
+pub use mgen::PEER as MGEN;
 
 /// Bytes of UDP payload in the shortest Ethernet frame: 64 less FCS and the headers of Ethernet, IPv4
 /// and UDP.
@@ -108,6 +110,8 @@ pub enum Ending {
 pub struct Job<'a> {
     /// How fast.
     pub pace: Pace,
+    /// Bytes of UDP payload; tools that send a file send what is in it.
+    pub payload: u16,
     /// The interface to send on, where a tool is told one.
     pub interface: &'a str,
     /// Its address.
@@ -157,6 +161,7 @@ mod tests {
     fn job(pace: Pace) -> Job<'static> {
         Job {
             pace,
+            payload: PAYLOAD,
             interface: "wb0",
             source: Ipv4Addr::new(10, 77, 0, 1),
             destination: Ipv4Addr::new(10, 77, 0, 2),

@@ -1,6 +1,6 @@
 //! nuttcp: agrees on a test over TCP. `-Ri` paces each datagram by reading the clock.
 
-use super::{Ending, Job, Need, PAYLOAD, Peer, Place, command};
+use super::{Ending, Job, Need, Peer, Place, command};
 use crate::sinks::Sink;
 
 pub const PEER: Peer = Peer {
@@ -18,5 +18,6 @@ pub const PEER: Peer = Peer {
 
 fn sender(job: &Job<'_>) -> Vec<String> {
     let rate = job.pace.choose("-Ru", |rate| format!("-Ri{rate}p"));
-    command(&format!("nuttcp -t -u -l{PAYLOAD} -T60 {rate} {}", job.destination), &[])
+    let Job { destination, payload, .. } = job;
+    command(&format!("nuttcp -t -u -l{payload} -T60 {rate} {destination}"), &[])
 }

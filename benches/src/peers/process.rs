@@ -8,7 +8,7 @@ use nix::sys::time::TimeValLike;
 use wirebeat_netlink::Namespace;
 use wirebeat_testbed::{Capability, Process, ProcessError, Program, require};
 
-use super::{Command, Ending, Job, Need, Pace, Peer, Place};
+use super::{Command, Ending, Job, Need, PAYLOAD, Pace, Peer, Place};
 use crate::frames::Files;
 use crate::lab::{Failure, Lab};
 use crate::sinks::Sink;
@@ -64,6 +64,7 @@ pub fn start(
 pub fn job<'a>(lab: &'a Lab, files: &'a Files, pace: Pace, destination_mac: &'a str) -> Job<'a> {
     Job {
         pace,
+        payload: PAYLOAD,
         interface: lab.near().interface(),
         source: lab.near().ipv4,
         destination: lab.far().ipv4,

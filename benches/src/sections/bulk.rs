@@ -38,7 +38,7 @@ const AROUND: Duration = Duration::from_secs(10);
 
 /// Who talks to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
+pub enum Who {
     /// Both ends are iperf3.
     Iperf3,
     /// Our client of iperf3's wire, and its server.
@@ -168,7 +168,7 @@ fn ratio(measured: &[Measured<f64>], who: Who, path: Path) -> Option<Ratio> {
 }
 
 /// Bits in a second that were delivered.
-fn throughput(bench: &Bench, who: Who, path: Path) -> Result<f64, Failure> {
+pub fn throughput(bench: &Bench, who: Who, path: Path) -> Result<f64, Failure> {
     let Bench { lab, time, .. } = bench;
     let group = |client, server| Group {
         client: Some(client),

@@ -29,6 +29,8 @@ pub mod several_runs;
 #[cfg(test)]
 mod stack_golden;
 pub mod stats;
+pub mod student;
+pub mod study;
 pub mod sweep;
 pub mod test_report;
 pub mod text;

@@ -26,15 +26,33 @@ pub struct Row {
 
 /// A picture of boxes, one below the other, on one scale.
 pub fn boxes(name: &str, title: &str, rows: &[Row], unit: Unit) -> Picture {
+    boxes_on(name, title, rows, (unit, |values| Scale::fitting(values.iter().copied())))
+}
+
+/// The same of values with a sign, on a scale that is logarithmic in both directions.
+pub fn signed_boxes(name: &str, title: &str, rows: &[Row], unit: Unit) -> Picture {
+    boxes_on(name, title, rows, (unit, |values| Scale::signed(values.iter().copied())))
+}
+
+fn boxes_on(
+    name: &str,
+    title: &str,
+    rows: &[Row],
+    (unit, scale): (Unit, fn(&[f64]) -> Scale),
+) -> Picture {
     let boxed: Vec<(&Row, Boxed)> = rows.iter().map(|row| (row, row.quantiles.boxed())).collect();
     let all = boxed.iter().flat_map(|(_, of)| {
         let ends = [of.min, of.low, of.high, of.max];
         of.quartiles.into_iter().chain(ends)
     });
     let all: Vec<f64> = all.collect();
-    let x = Scale::fitting(all.iter().copied());
+    let x = scale(&all);
     let mut plot = Plot::rows(title, rows.len(), ROW);
-    let told = if matches!(x, Scale::Log { .. }) { "logarithmic scale" } else { "" };
+    let told = match x {
+        Scale::Log { .. } => "logarithmic scale",
+        Scale::Signed { .. } => "logarithmic on both sides of 0",
+        _ => "",
+    };
     plot.x_axis(&Axis::of(x, x.ticks(unit), told));
     for (place, (row, of)) in boxed.iter().enumerate() {
         let y = 1.0 - (place as f64 + 0.5) / rows.len() as f64;

@@ -6,7 +6,9 @@
 //! `plot.rs` (axes), then `series.rs`, `distribution.rs` and `boxes.rs`. Which pictures a report has is known to `figures.rs`.
 
 pub mod boxes;
+pub mod cumulative;
 pub mod distribution;
+pub mod means;
 mod plot;
 pub mod quantiles;
 pub mod scale;

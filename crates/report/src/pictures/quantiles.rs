@@ -63,6 +63,27 @@ impl Quantiles {
         Some(Quantiles { buckets, min, max, total })
     }
 
+    /// Of values as they are; `None` without one. What is not a number is left out.
+    pub fn of_values(values: &[f64]) -> Option<Quantiles> {
+        let mut sorted: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        let mut upto = 0.0;
+        let equal = sorted.chunk_by(|a, b| a == b).filter_map(|of| {
+            upto += of.len() as f64;
+            Some((*of.first()?, upto))
+        });
+        let buckets = equal.collect();
+        Some(Quantiles { buckets, min, max, total: sorted.len() as f64 })
+    }
+
+    /// The share of 0 to 1 of all values that is not above this one.
+    pub fn share_upto(&self, value: f64) -> f64 {
+        let above = self.buckets.partition_point(|(at, _)| *at <= value);
+        let upto = above.checked_sub(1).and_then(|at| self.buckets.get(at));
+        upto.map_or(0.0, |(_, upto)| upto / self.total)
+    }
+
     /// The smallest value.
     pub fn min(&self) -> f64 {
         self.min

@@ -66,12 +66,21 @@ pub enum Scale {
         /// The value at the end.
         high: f64,
     },
+    /// Logarithmic on both sides of 0, and linear between.
+    Signed {
+        /// Up to this distance from 0, equal distances are equal differences.
+        least: f64,
+        /// The distance of both ends from 0.
+        most: f64,
+    },
     /// Percentiles as HdrHistogram plots them: each nine takes as much room as the one before, up to 99.999.
     Percentile,
 }
 
 /// The largest ratio of two values that a linear scale shows well.
 const LINEAR_RATIO: f64 = 50.0;
+/// The ratio of the largest and the smallest distance from 0 that [`Scale::Signed`] tells apart.
+const SIGNED_RATIO: f64 = 1e5;
 /// The share above the last percentile of [`Scale::Percentile`].
 const LAST_SHARE: f64 = 1e-5;
 /// Ticks that a linear axis has at most.
@@ -100,6 +109,19 @@ impl Scale {
         }
     }
 
+    /// For differences with a sign that may be small and large: both ends are as far from 0 as the largest.
+    pub fn signed(values: impl Iterator<Item = f64>) -> Scale {
+        let (low, high) = range(values).unwrap_or((0.0, 0.0));
+        let most = 10_f64.powf(low.abs().max(high.abs()).max(1e-9).log10().ceil());
+        Scale::Signed { least: most / SIGNED_RATIO, most }
+    }
+
+    /// From one value to another, both above 0: equal distances are equal ratios.
+    pub fn log(low: f64, high: f64) -> Scale {
+        let low = low.max(f64::MIN_POSITIVE);
+        Scale::Log { low, high: high.max(low * 10.0) }
+    }
+
     fn linear(low: f64, high: f64) -> Scale {
         // all values are one: an axis with some length around it
         let high = if high > low { high } else { low + low.abs().max(1.0) };
@@ -112,6 +134,10 @@ impl Scale {
         let at = match self {
             Scale::Linear { low, high } => (value - low) / (high - low),
             Scale::Log { low, high } => (value.max(low) / low).ln() / (high / low).ln(),
+            Scale::Signed { least, most } => {
+                let far = (value.abs() / least).ln_1p() / (most / least).ln_1p();
+                0.5 + far.copysign(value) / 2.0
+            }
             Scale::Percentile => {
                 let share = (1.0 - value / 100.0).clamp(LAST_SHARE, 1.0);
                 share.log10() / LAST_SHARE.log10()
@@ -140,6 +166,14 @@ impl Scale {
                     .flat_map(|e| within.iter().map(move |times| times * 10_f64.powi(e)));
                 let inside = values.filter(|value| *value <= high);
                 inside.map(|value| (value, unit.tick(value))).collect()
+            }
+            Scale::Signed { least, most } => {
+                let decades = (most / least).log10().round() as i32;
+                let far = (1..=decades).map(|n| least * 10_f64.powi(n));
+                let signs = far.flat_map(|value| [-value, value]).chain([0.0]);
+                let mut values: Vec<f64> = signs.collect();
+                values.sort_by(f64::total_cmp);
+                values.into_iter().map(|value| (value, unit.tick(value))).collect()
             }
             Scale::Percentile => {
                 let at = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999];

@@ -1,7 +1,9 @@
 use proptest::prelude::*;
 
-use super::boxes::{Row, boxes};
+use super::boxes::{Row, boxes, signed_boxes};
+use super::cumulative::cumulative;
 use super::distribution::{Curve, distribution};
+use super::means::{MeanRow, means};
 use super::quantiles::{OUTLIERS, Quantiles};
 use super::scale::{Scale, Unit, time_ticks};
 use super::series::{Height, Line, over_time, small};
@@ -304,4 +306,64 @@ proptest! {
             assert_picture(&distribution("x", "x", &[curve], Unit::Time));
         }
     }
+}
+
+#[test]
+fn values_as_they_are_have_the_quantiles_of_a_histogram() {
+    let quantiles = Quantiles::of_values(&[3.0, 1.0, f64::NAN, 2.0, 2.0]).unwrap();
+    assert_eq!((quantiles.min(), quantiles.at(0.5), quantiles.max()), (1.0, 2.0, 3.0));
+    let shares = [0.5, 1.0, 2.5, 9.0].map(|value| quantiles.share_upto(value));
+    assert_eq!(shares, [0.0, 0.25, 0.75, 1.0]);
+    assert_eq!(Quantiles::of_values(&[f64::NAN]), None);
+}
+
+#[test]
+fn a_signed_scale_shows_both_signs_alike() {
+    let scale = Scale::signed([-90_000.0, 3.0].into_iter());
+    assert_eq!((scale.place(0.0), scale.place(-1e5), scale.place(1e5)), (0.5, 0.0, 1.0));
+    let (one, other) = (scale.place(1_000.0), scale.place(-1_000.0));
+    assert!((one + other - 1.0).abs() < 1e-12 && one > 0.6, "{one} {other}");
+    let labels: Vec<String> = scale.ticks(Unit::Time).into_iter().map(|tick| tick.1).collect();
+    let far = ["10 ns", "100 ns", "1 µs", "10 µs", "100 µs"];
+    let near = far.iter().rev().map(|label| format!("-{label}")).chain(["0 ns".to_owned()]);
+    let expected: Vec<String> = near.chain(far.map(str::to_owned)).collect();
+    assert_eq!(labels, expected);
+    let none = Scale::signed(std::iter::empty());
+    assert_eq!((none.place(0.0), none.place(f64::NAN)), (0.5, 0.0));
+}
+
+#[test]
+fn distribution_functions_rise_from_the_share_before_to_the_share_after() {
+    let values: Vec<f64> = (0..1_000).map(|n| f64::from(n % 100) * 2_000.0).collect();
+    let curve = Curve { name: "a".into(), quantiles: Quantiles::of_values(&values).unwrap() };
+    let axis = ("gap", Unit::Time);
+    let picture = cumulative("gaps", "Gaps", &[curve], (50_000.0, 150_000.0), axis);
+    assert_picture(&picture);
+    assert!(picture.description.contains("26.0 % left of the picture"), "{}", picture.description);
+    let nothing = cumulative("gaps", "Gaps", &[], (0.0, 0.0), axis);
+    assert_sound(&nothing.element());
+}
+
+#[test]
+fn means_have_their_intervals_and_what_they_are_held_against() {
+    let row = |name: &str, mean, within| MeanRow { name: name.into(), mean, within, second: false };
+    let rows = [row("a", Some(69e6), Some(1e6)), row("b", Some(12e6), None), row("c", None, None)];
+    let picture = means("m", "Means", &rows, Some((70e6, "theory")), Unit::BitRate);
+    assert_picture(&picture);
+    assert!(
+        picture.description.contains("a: 69.0 Mbit/s ± 1.00 Mbit/s"),
+        "{}",
+        picture.description
+    );
+    assert!(picture.description.contains("c: not measured; theory: 70.0 Mbit/s"));
+    assert_sound(&means("m", "Means", &[], None, Unit::Time).element());
+}
+
+#[test]
+fn signed_boxes_have_the_sign_of_what_they_show() {
+    let quantiles = Quantiles::of_values(&[-1e6, -10.0, 0.0, 10.0, 2e6]).unwrap();
+    let rows = [Row { name: "a".into(), quantiles }];
+    let picture = signed_boxes("b", "Errors", &rows, Unit::Time);
+    assert_picture(&picture);
+    assert!(picture.element().contains("logarithmic on both sides of 0"));
 }

@@ -1,4 +1,4 @@
-//! Values by what they depend on: lines through points on two linear axes.
+//! Values by what they depend on: lines through points on two axes.
 
 use std::fmt::Write as _;
 
@@ -18,15 +18,39 @@ pub struct Points {
     pub points: Vec<(f64, f64)>,
 }
 
+/// An axis of a picture: its title, what is on it, and where it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Along<'a> {
+    /// What stands beside it.
+    pub title: &'a str,
+    /// What the values are.
+    pub unit: Unit,
+    /// Where they are.
+    pub scale: Scale,
+}
+
 /// A picture of lines through points, each point marked. `below` is the name and the unit of the axis below.
 pub fn xy(name: &str, title: &str, lines: &[Points], below: (&str, Unit), unit: Unit) -> Picture {
     let all = || lines.iter().flat_map(|line| line.points.iter());
     let x = Scale::from_zero(all().map(|point| point.0));
     let y = Scale::from_zero(all().map(|point| point.1));
+    let below = Along { title: below.0, unit: below.1, scale: x };
+    xy_on(name, title, lines, below, Along { title: "", unit, scale: y })
+}
+
+/// The same on axes with scales of their own.
+pub fn xy_on(
+    name: &str,
+    title: &str,
+    lines: &[Points],
+    below: Along<'_>,
+    left: Along<'_>,
+) -> Picture {
+    let (x, y, unit) = (below.scale, left.scale, left.unit);
     let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
     let mut plot = Plot::new(title, &names);
-    plot.y_axis(&Axis::of(y, y.ticks(unit), ""));
-    plot.x_axis(&Axis::of(x, x.ticks(below.1), below.0));
+    plot.y_axis(&Axis::of(y, y.ticks(unit), left.title));
+    plot.x_axis(&Axis::of(x, x.ticks(below.unit), below.title));
     for (number, line) in lines.iter().enumerate() {
         let mut points = line.points.clone();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -46,7 +70,7 @@ pub fn xy(name: &str, title: &str, lines: &[Points], below: (&str, Unit), unit: 
         }
     }
     let described = lines.iter().map(|line| {
-        let point = |(a, b): &(f64, f64)| format!("{} at {}", unit.show(*b), below.1.show(*a));
+        let point = |(a, b): &(f64, f64)| format!("{} at {}", unit.show(*b), below.unit.show(*a));
         let points: Vec<String> = line.points.iter().take(12).map(point).collect();
         format!("{}: {}", line.name, points.join(", "))
     });

@@ -21,6 +21,7 @@ use crate::json;
 use crate::junit;
 use crate::model::{End, FlowReport, Report, SCHEMA_VERSION, SessionReport};
 use crate::pictures::Picture;
+use crate::student::mean_within;
 use crate::verdict;
 
 /// Runs over variables.
@@ -293,15 +294,6 @@ pub(crate) struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-/// The two-sided 95 % quantiles of Student's t, by degrees of freedom from 1 on.
-const STUDENT: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
-    2.052, 2.048, 2.045, 2.042,
-];
-/// The same of the normal distribution.
-const NORMAL: f64 = 1.96;
-
 /// The mean of values; a bound stands for itself where all are bounds.
 pub(crate) fn mean(values: &[Number]) -> Option<Mean> {
     let (first, others) = values.split_first()?;
@@ -311,12 +303,9 @@ pub(crate) fn mean(values: &[Number]) -> Option<Mean> {
     if others.iter().all(|other| other == first) {
         return Some(Mean { value: *first, within: Some(0.0) });
     }
-    let count = values.len() as f64;
-    let mean = values.iter().map(|value| value.real()).sum::<f64>() / count;
-    let squares = values.iter().map(|value| (value.real() - mean).powi(2)).sum::<f64>();
-    let error = (squares / (count - 1.0) / count).sqrt();
-    let student = STUDENT.get(values.len() - 2).copied().unwrap_or(NORMAL);
-    Some(Mean { value: Number::Real(mean), within: Some(error * student) })
+    let reals: Vec<f64> = values.iter().map(|value| value.real()).collect();
+    let (mean, within) = mean_within(&reals)?;
+    Some(Mean { value: Number::Real(mean), within })
 }
 
 /// What a picture of a sweep shows: a name for its file, a title, its unit, and where the number is.
