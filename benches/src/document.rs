@@ -144,7 +144,7 @@ How each was run, besides `taskset`, which bound clients to one CPU and servers 
 const FURTHER: &str = "\
 Some chapters have their own pages: `make bench-profiles` writes [distributions as they arrive](profiles.md), `make \
 bench-replay` [archives sent again](benchmarks-replay.md), `make bench-frames` [every frame seen](benchmarks-frames.md), `make \
-bench-sessions` [sessions](benchmarks-sessions.md). Two published studies are repeated: `make bench-generators` [a comparison of \
+bench-measuring` [what measuring is worth](benchmarks-measuring.md), `make bench-sessions` [sessions](benchmarks-sessions.md). Two published studies are repeated: `make bench-generators` [a comparison of \
 generators](generators.html), `make bench-pktgen` [the study of pktgen](pktgen.html).";
 
 /// The names of the files in commands.

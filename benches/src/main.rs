@@ -48,8 +48,8 @@ use crate::lab::{Failure, Lab};
 use crate::options::{Chapters, Options};
 use crate::rounds::Bench;
 use crate::sections::{
-    af_xdp, bulk, capture, cpu, fairness, flat, http, in_memory as memory, kept, model, noise,
-    observations, pressure, profiles, rates, replay, sends, starts, wire,
+    af_xdp, bulk, capture, cpu, delay_line, fairness, flat, http, in_memory as memory, kept, model,
+    noise, observations, pressure, profiles, rates, replay, sends, starts, watched, wire,
 };
 
 fn main() -> ExitCode {
@@ -125,7 +125,7 @@ fn run(options: &Options) -> Result<(), Failure> {
 type Measure = fn(&mut Bench) -> sections::Chapter;
 
 /// The chapters in their order.
-const CHAPTERS: [(Chapters, Measure); 18] = [
+const CHAPTERS: [(Chapters, Measure); 20] = [
     (Chapters::Flat, flat::measure),
     (Chapters::Model, model::measure),
     (Chapters::Rates, rates::measure),
@@ -136,6 +136,8 @@ const CHAPTERS: [(Chapters, Measure); 18] = [
     (Chapters::Kept, kept::measure),
     (Chapters::Sends, sends::measure),
     (Chapters::Pressure, pressure::measure),
+    (Chapters::DelayLine, delay_line::measure),
+    (Chapters::Watched, watched::measure),
     (Chapters::Profiles, profiles::measure),
     (Chapters::Replay, replay::measure),
     (Chapters::InMemory, memory::measure),

@@ -87,6 +87,10 @@ pub enum Chapters {
     Sends,
     /// One rate while other programs keep all CPUs; only when it is asked for.
     Pressure,
+    /// One-way delay against a line that knows its own; only when it is asked for.
+    DelayLine,
+    /// What `--metrics` and `--tui` cost a run; only when it is asked for.
+    Watched,
     /// The same distribution from several tools, as it arrives; only when it is asked for.
     Profiles,
     /// Archives sent again; only when it is asked for.
@@ -124,6 +128,8 @@ impl Chapters {
                 | Chapters::Kept
                 | Chapters::Sends
                 | Chapters::Pressure
+                | Chapters::DelayLine
+                | Chapters::Watched
                 | Chapters::Profiles
                 | Chapters::Replay
         ) && !self.is_of_sessions()

@@ -1,5 +1,6 @@
 //! Wirebeat itself, run as its command line runs it: a scenario through `wirebeat-run`.
 
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -19,6 +20,15 @@ use crate::window::{self, Window};
 
 /// Until it is stopped.
 const LONG: Duration = Duration::from_secs(60);
+
+/// The program `wirebeat`, beside that of the benchmark.
+pub fn program() -> Result<PathBuf, Failure> {
+    let path = std::env::current_exe()?.with_file_name("wirebeat");
+    match path.is_file() {
+        true => Ok(path),
+        false => Err(format!("there is no {}: build wirebeat-cli as well", path.display()).into()),
+    }
+}
 
 /// What Wirebeat is to do.
 #[derive(Clone, Copy, Debug)]

@@ -5,6 +5,7 @@ pub mod af_xdp;
 pub mod bulk;
 pub mod capture;
 pub mod cpu;
+pub mod delay_line;
 pub mod fairness;
 pub mod flat;
 pub mod http;
@@ -19,6 +20,7 @@ pub mod rates;
 pub mod replay;
 pub mod sends;
 pub mod starts;
+pub mod watched;
 pub mod wire;
 
 use crate::table::Table;

@@ -83,7 +83,7 @@ impl Sender {
         Ok(match self {
             Sender::Peer(peer) => peer.program.into(),
             Sender::Rude => std::env::current_exe()?,
-            Sender::Wirebeat(..) => wirebeat()?,
+            Sender::Wirebeat(..) => crate::wirebeat::program()?,
         })
     }
 
@@ -108,15 +108,6 @@ impl Sender {
 fn job<'a>(lab: &'a Lab, files: &'a Files, load: Load, mac: &'a str) -> peers::Job<'a> {
     let job = peers::job(lab, files, Pace::Frames(load.rate), mac);
     peers::Job { payload: load.payload, ..job }
-}
-
-/// The program `wirebeat`, beside that of the benchmark.
-pub fn wirebeat() -> Result<PathBuf, Failure> {
-    let path = std::env::current_exe()?.with_file_name("wirebeat");
-    match path.is_file() {
-        true => Ok(path),
-        false => Err(format!("there is no {}: build wirebeat-cli as well", path.display()).into()),
-    }
 }
 
 /// A sender at work. Dropping it kills it, and its receiver.

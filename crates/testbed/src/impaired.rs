@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,9 @@ const FRAME_MAX: usize = 65_535;
 const LOOK: Duration = Duration::from_millis(20);
 /// What a frame takes on a line beside its bytes: preamble, FCS and the gap to the next (IEEE 802.3 §3.1, §4.4.2).
 const OVERHEAD: u64 = 8 + 4 + 12;
+
+/// Of how many frames of a way it is kept how long they travelled.
+pub const LOGGED: usize = 1 << 16;
 
 /// What happens to frames on the way, in one direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,6 +89,7 @@ struct Counters {
     dropped: AtomicU64,
     duplicated: AtomicU64,
     held: AtomicU64,
+    travelled: Mutex<Vec<Duration>>,
 }
 
 /// Two namespaces and such a cable between them: `wb0` at 10.77.0.1 and `wb1` at 10.77.0.2. Gone when it is dropped.
@@ -142,6 +146,17 @@ impl ImpairedCable {
             }
         })
     }
+
+    /// How long frames were in the cable, from `a` to `b` and back: the first [`LOGGED`] of each way since this was asked before.
+    pub fn travelled(&self) -> [Vec<Duration>; 2] {
+        self.counters.each_ref().map(|counters| std::mem::take(&mut *counters.log()))
+    }
+}
+
+impl Counters {
+    fn log(&self) -> MutexGuard<'_, Vec<Duration>> {
+        self.travelled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Drop for ImpairedCable {
@@ -151,8 +166,8 @@ impl Drop for ImpairedCable {
     }
 }
 
-/// A frame under way. The number keeps frames of the same moment in order.
-type Frame = Reverse<(Instant, u64, Vec<u8>)>;
+/// A frame under way: when it leaves, and when it came. The number keeps frames of the same moment in order.
+type Frame = Reverse<(Instant, u64, Instant, Vec<u8>)>;
 
 struct Way {
     impairment: Impairment,
@@ -190,9 +205,14 @@ impl Way {
             }
             let now = Instant::now();
             while self.under_way.peek().is_some_and(|Reverse((due, ..))| *due <= now) {
-                let Some(Reverse((_, _, frame))) = self.under_way.pop() else { break };
+                let Some(Reverse((_, _, came, frame))) = self.under_way.pop() else { break };
+                let travelled = came.elapsed();
                 // an interface that is down takes nothing
                 let _ = to.write(&frame);
+                let mut log = self.counters.log();
+                if log.len() < LOGGED {
+                    log.push(travelled);
+                }
             }
         }
     }
@@ -229,13 +249,13 @@ impl Way {
         let (twice, held) = (happens(1, it.duplicates), happens(2, it.held));
         if twice {
             count(&self.counters.duplicated);
-            self.under_way.push(Reverse((due, 2 * self.number, frame.to_vec())));
+            self.under_way.push(Reverse((due, 2 * self.number, now, frame.to_vec())));
         }
         if held {
             count(&self.counters.held);
             due += it.hold;
         }
-        self.under_way.push(Reverse((due, 2 * self.number + 1, frame.to_vec())));
+        self.under_way.push(Reverse((due, 2 * self.number + 1, now, frame.to_vec())));
     }
 }
 
