@@ -186,7 +186,12 @@ static __always_inline enum wb_standing meter(const struct belongs *to, const st
 		nominal = flow->nominal_gap_ns;
 		if (nominal) {
 			difference = gap - nominal;
-			record(&lane->gap_error, detail->gap_error, difference < 0 ? -difference : difference);
+			if (difference < 0) {
+				difference = -difference;
+				lane->early++;
+				record(&lane->gap_early, detail->gap_early, difference);
+			}
+			record(&lane->gap_error, detail->gap_error, difference);
 		}
 		if (bin_count)
 			count_bin(gap, at);

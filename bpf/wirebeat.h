@@ -209,12 +209,14 @@ struct wb_rx_lane {
 	__u64 gap_count;
 	__u64 detail; /* number of its `struct wb_detail`; 0 before the first frame */
 	__u64 jitter; /* RFC 3550 A.8: sixteen times the interarrival jitter in ns */
-	__u64 reserved[4]; /* keeps the moments on cache lines of their own */
+	__u64 early; /* how many gaps were shorter than the nominal one */
+	__u64 reserved[3]; /* keeps the moments on cache lines of their own */
 
 	struct wb_moments delay;
 	struct wb_moments variation;
 	struct wb_moments inter_arrival;
 	struct wb_moments gap_error;
+	struct wb_moments gap_early; /* of those that were too short */
 };
 
 /*
@@ -228,6 +230,7 @@ struct wb_detail {
 	__u64 variation[WB_BUCKETS];
 	__u64 inter_arrival[WB_BUCKETS];
 	__u64 gap_error[WB_BUCKETS];
+	__u64 gap_early[WB_BUCKETS];
 };
 
 /*

@@ -93,6 +93,8 @@ pub struct FlowMeter {
     bins: Option<Bins>,
     inter_arrival_bins: TakenBins,
     gap_error: FlowRecorder,
+    /// Of gaps that were too short.
+    gap_early: FlowRecorder,
 }
 
 impl FlowMeter {
@@ -129,6 +131,7 @@ impl FlowMeter {
             bins,
             inter_arrival_bins: TakenBins::default(),
             gap_error: FlowRecorder::default(),
+            gap_early: FlowRecorder::default(),
         }
     }
 
@@ -209,8 +212,12 @@ impl FlowMeter {
             }
         }
         if let Some(nominal) = self.expected.nominal_gap {
-            let error = distance(gap, signed(nominal));
+            let nominal = signed(nominal);
+            let error = distance(gap, nominal);
             self.gap_error.record(error, Measure::GapError, memory);
+            if gap < nominal {
+                self.gap_early.record(error, Measure::GapEarly, memory);
+            }
         }
     }
 
@@ -252,16 +259,20 @@ impl FlowMeter {
         }
     }
 
+    fn times(&self) -> [&FlowRecorder; 5] {
+        [&self.delay, &self.delay_variation, &self.inter_arrival, &self.gap_error, &self.gap_early]
+    }
+
     /// Whether some of its histograms are with those of others.
     pub(crate) fn shares(&self) -> bool {
-        let times = [&self.delay, &self.delay_variation, &self.inter_arrival, &self.gap_error];
+        let times = self.times();
         self.sequence.is_shared() || times.into_iter().any(FlowRecorder::is_shared)
     }
 
     /// Bytes that it has beside itself.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> usize {
-        let times = [&self.delay, &self.delay_variation, &self.inter_arrival, &self.gap_error];
+        let times = self.times();
         let bins = match &self.inter_arrival_bins {
             TakenBins::Own(own) => size_of_val(own.counts.as_slice()) + PIECE,
             TakenBins::NotYet | TakenBins::Refused => 0,
@@ -315,6 +326,7 @@ impl FlowMeter {
                 TakenBins::Refused => None,
             },
             gap_error: self.gap_error.distribution(),
+            gap_early: self.expected.nominal_gap.map(|_| self.gap_early.distribution()),
         }
     }
 }
@@ -405,6 +417,7 @@ mod tests {
         assert_eq!(summary.inter_arrival.moments, moments([110, 90, -5]));
         assert_eq!(summary.inter_arrival.negative, 1);
         assert_eq!(summary.gap_error.moments, moments([10, 10, 105]));
+        assert_eq!(summary.gap_early.unwrap().moments, moments([10, 105]));
         assert_eq!(summary.span, Some((1000, 1200)));
     }
 

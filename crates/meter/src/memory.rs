@@ -25,10 +25,11 @@ pub(crate) enum Measure {
     DelayVariation,
     InterArrival,
     GapError,
+    GapEarly,
 }
 
 /// How many [`Measure`] has.
-const MEASURES: usize = 5;
+const MEASURES: usize = 6;
 
 /// The memory of one meter.
 #[derive(Clone, Debug)]
@@ -112,6 +113,7 @@ impl Memory {
             delay_variation: buckets(Measure::DelayVariation),
             inter_arrival: buckets(Measure::InterArrival),
             gap_error: buckets(Measure::GapError),
+            gap_early: buckets(Measure::GapEarly),
         }
     }
 

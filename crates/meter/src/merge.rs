@@ -60,6 +60,15 @@ impl FlowSummary {
             (Some(mut mine), Some(theirs)) => mine.merge(theirs).then_some(mine),
             _ => None,
         };
+        // of flows without a nominal gap there is nothing to tell apart
+        match [self.gap_error.moments.count, other.gap_error.moments.count] {
+            [_, 0] => {}
+            [0, _] => self.gap_early = other.gap_early.clone(),
+            _ => match (&mut self.gap_early, &other.gap_early) {
+                (Some(mine), Some(theirs)) => mine.merge(theirs),
+                _ => self.gap_early = None,
+            },
+        }
         self.gap_error.merge(&other.gap_error);
     }
 }
@@ -73,6 +82,7 @@ impl SharedHistograms {
         add_buckets(&mut self.delay_variation, &other.delay_variation);
         add_buckets(&mut self.inter_arrival, &other.inter_arrival);
         add_buckets(&mut self.gap_error, &other.gap_error);
+        add_buckets(&mut self.gap_early, &other.gap_early);
     }
 
     /// Adds these histograms to `all`, the measurements of several flows added, where what is missing in its histograms is just
@@ -83,6 +93,9 @@ impl SharedHistograms {
         all.delay_variation.complete(&self.delay_variation);
         all.inter_arrival.complete(&self.inter_arrival);
         all.gap_error.complete(&self.gap_error);
+        if let Some(early) = &mut all.gap_early {
+            early.complete(&self.gap_early);
+        }
     }
 }
 

@@ -131,6 +131,9 @@ pub struct FlowSummary {
     pub inter_arrival_bins: Option<LinearBins>,
     /// Absolute difference of inter-arrival time and the flow's nominal gap, in ns, where it has one.
     pub gap_error: Distribution,
+    /// Those of them that were too short, which are in [`FlowSummary::gap_error`] too; `None` where nobody told them apart.
+    #[serde(default)]
+    pub gap_early: Option<Distribution>,
 }
 
 /// Histograms of the flows that have none of their own, added: (bucket, count) of the buckets that are not empty, in
@@ -150,6 +153,9 @@ pub struct SharedHistograms {
     pub inter_arrival: Vec<(u16, u64)>,
     /// Gap errors in ns.
     pub gap_error: Vec<(u16, u64)>,
+    /// Those of gaps that were too short.
+    #[serde(default)]
+    pub gap_early: Vec<(u16, u64)>,
 }
 
 /// What a receiver measured.

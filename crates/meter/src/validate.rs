@@ -144,9 +144,16 @@ fn check_counters(summary: &MeterSummary) -> Result<(), (&'static str, &'static 
 }
 
 fn check_shared(shared: &SharedHistograms) -> Check {
-    let SharedHistograms { flows, extent, delay, delay_variation, inter_arrival, gap_error } =
-        shared;
-    for buckets in [extent, delay, delay_variation, inter_arrival, gap_error] {
+    let SharedHistograms {
+        flows,
+        extent,
+        delay,
+        delay_variation,
+        inter_arrival,
+        gap_error,
+        gap_early,
+    } = shared;
+    for buckets in [extent, delay, delay_variation, inter_arrival, gap_error, gap_early] {
         check_buckets(buckets)?;
         ensure(*flows > 0 || buckets.is_empty(), "values of no flow")?;
     }
@@ -167,7 +174,9 @@ fn check_flow(flow: &FlowSummary, shared: bool) -> Result<(), (&'static str, &'s
         ("inter-arrival time", &flow.inter_arrival, flow.frames),
         ("gap error", &flow.gap_error, flow.frames),
     ];
-    for (part, distribution, limit) in distributions {
+    let early = flow.gap_early.as_ref();
+    let early = early.map(|early| ("gap error", early, flow.gap_error.moments.count));
+    for (part, distribution, limit) in distributions.into_iter().chain(early) {
         check_distribution(distribution, limit, shared).map_err(at(part))?;
     }
     flow.inter_arrival_bins

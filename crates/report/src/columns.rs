@@ -191,6 +191,9 @@ columns! {
     "gap_error_p50_ns", "gap error p50", Time, Full, of(&flow.received.as_ref()?.gap_error_ns, P50);
     "gap_error_p99_ns", "gap error p99", Time, Full, of(&flow.received.as_ref()?.gap_error_ns, P99);
     "gap_error_max_ns", "gap error max", Time, Full, of(&flow.received.as_ref()?.gap_error_ns, MAX);
+    "signed_gap_error_min_ns", "signed gap error min", Time, Full, of(&flow.received.as_ref()?.signed_gap_error_ns, MIN);
+    "signed_gap_error_mean_ns", "signed gap error mean", Time, Full, flow.received.as_ref()?.signed_gap_error_ns.mean.map(Number::Real);
+    "signed_gap_error_max_ns", "signed gap error max", Time, Full, of(&flow.received.as_ref()?.signed_gap_error_ns, MAX);
     "send_lateness_mean_ns", "send lateness mean", Time, Full, flow.sent.as_ref()?.send_lateness_ns.mean.map(Number::Real);
     "send_lateness_p50_ns", "send lateness p50", Time, Brief, of(&flow.sent.as_ref()?.send_lateness_ns, P50);
     "send_lateness_p99_ns", "send lateness p99", Time, Brief, of(&flow.sent.as_ref()?.send_lateness_ns, P99);

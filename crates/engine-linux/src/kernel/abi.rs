@@ -125,6 +125,6 @@ const _: () = assert!(BUCKETS == wirebeat_meter::histogram::BUCKETS);
 const _: () = assert!(size_of::<Lateness>() == 128 && size_of::<Histogram>() == BUCKETS * 8);
 const _: () = assert!(size_of::<Flow>() == 128 && size_of::<RxLane>().is_multiple_of(64));
 const _: () = assert!(offset_of!(Detail, delay) == offset_of!(Detail, extents) + EXTENTS * 8);
-const _: () = assert!(size_of::<Detail>() == offset_of!(Detail, delay) + 4 * BUCKETS * 8);
+const _: () = assert!(size_of::<Detail>() == offset_of!(Detail, delay) + 5 * BUCKETS * 8);
 const _: () = assert!(size_of::<HeaderKey>() == wirebeat_wire::headers::LEN + 8);
 const _: () = assert!(size_of::<HeaderMask>() == wirebeat_wire::headers::LEN);

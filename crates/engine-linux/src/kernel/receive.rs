@@ -602,6 +602,13 @@ impl KernelReceiver {
                 offset_of!(Detail, gap_error),
                 errors,
             ),
+            gap_early: (errors > 0).then(|| {
+                distribution(
+                    offset_of!(RxLane, gap_early),
+                    offset_of!(Detail, gap_early),
+                    word(offset_of!(RxLane, early)),
+                )
+            }),
         };
         (summary, own.is_none())
     }
@@ -617,6 +624,7 @@ impl KernelReceiver {
             delay_variation: buckets(offset_of!(Detail, variation)),
             inter_arrival: buckets(offset_of!(Detail, inter_arrival)),
             gap_error: buckets(offset_of!(Detail, gap_error)),
+            gap_early: buckets(offset_of!(Detail, gap_early)),
         });
     }
 

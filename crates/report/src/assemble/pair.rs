@@ -380,6 +380,10 @@ fn received(flow: &FlowSummary, held: f64, uncertainty: Option<u64>) -> Received
         inter_arrival_bins: flow.inter_arrival_bins.as_ref().map(Bins::from),
         // within a queue the gap to the frame before is not the flow's
         gap_error_ns: if flow.queues > 1 { Stats::default() } else { Stats::of(&flow.gap_error) },
+        signed_gap_error_ns: match &flow.gap_early {
+            Some(early) if flow.queues <= 1 => Stats::signed(&flow.gap_error, early),
+            _ => Stats::default(),
+        },
     }
 }
 

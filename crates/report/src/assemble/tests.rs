@@ -669,6 +669,7 @@ fn hostile_flow() -> impl Strategy<Value = FlowSummary> {
                 ends_repeated: 0,
                 inter_arrival: times.clone(),
                 inter_arrival_bins: None,
+                gap_early: Some(times.clone()),
                 gap_error: times,
             }
         },

@@ -64,6 +64,14 @@ const GAP_ERROR: Measure = Measure {
     note: "By how much inter-arrival times differ from the nominal gap, without sign.",
 };
 
+const SIGNED_GAP_ERROR: Measure = Measure {
+    file: "signed-gap-error",
+    title: "Gap error, signed",
+    unit: Unit::Time,
+    find: |flow| Some(&flow.received.as_ref()?.signed_gap_error_ns),
+    note: "Inter-arrival time less the nominal gap: below zero, a frame came too early after the one before.",
+};
+
 /// The measures of two runs that are put side by side.
 pub(super) const COMPARED: [(&str, &str, Unit, Find); 4] = [
     (DELAY.file, DELAY.title, DELAY.unit, DELAY.find),
@@ -90,7 +98,7 @@ pub fn box_plots(report: &Report) -> Vec<Figure> {
         let subject = measure.subject("boxes", told);
         boxes(&Subject { file: &subject.0, note: subject.1, ..measure.bare() }, &named)
     };
-    [LATENESS, GAP_ERROR, DELAY].iter().filter_map(figure).collect()
+    [LATENESS, GAP_ERROR, SIGNED_GAP_ERROR, DELAY].iter().filter_map(figure).collect()
 }
 
 impl Measure {

@@ -9,7 +9,7 @@ pub mod side_by_side;
 
 use crate::model::{Report, Stats};
 use crate::pictures::Picture;
-use crate::pictures::boxes::{Row, boxes};
+use crate::pictures::boxes::{Row, boxes, signed_boxes};
 use crate::pictures::distribution::{Curve, distribution};
 use crate::pictures::quantiles::Quantiles;
 use crate::pictures::scale::Unit;
@@ -95,6 +95,11 @@ fn functions(subject: &Subject<'_>, all: &[Named<'_>]) -> Option<Figure> {
 
 /// Box plots of what has a histogram; `None` where nothing was measured.
 fn box_plots(subject: &Subject<'_>, all: &[Named<'_>]) -> Option<Figure> {
+    let below = |stats: &Stats| stats.min.is_some_and(|min| min < 0);
+    let above = |stats: &Stats| stats.max.is_some_and(|max| max > 0);
+    let signs =
+        all.iter().any(|(_, stats)| below(stats)) && all.iter().any(|(_, stats)| above(stats));
+    let boxes = if signs { signed_boxes } else { boxes };
     drawn(subject, all, |of| {
         let row = |(name, quantiles)| Row { name, quantiles };
         let rows: Vec<Row> = of.into_iter().map(row).collect();

@@ -110,6 +110,7 @@ impl Received {
             &mut self.delay_above_minimum_rfc5481_ns,
             &mut self.inter_arrival_ns,
             &mut self.gap_error_ns,
+            &mut self.signed_gap_error_ns,
         ];
         all.into_iter().chain(self.one_way_delay_ns.as_mut())
     }
@@ -265,6 +266,9 @@ pub struct Received {
     pub inter_arrival_bins: Option<Bins>,
     /// Absolute difference of the time between consecutive arrivals and the flow's nominal gap.
     pub gap_error_ns: Stats,
+    /// The same with its sign: negative where a gap was shorter than the nominal one. Without values where nobody told them apart.
+    #[serde(default)]
+    pub signed_gap_error_ns: Stats,
 }
 
 fn is_zero(count: &u64) -> bool {

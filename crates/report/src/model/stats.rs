@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wirebeat_meter::histogram::{highest, lowest};
-use wirebeat_meter::summary::{Distribution, LinearBins};
+use wirebeat_meter::summary::{Distribution, LinearBins, Moments};
 
 /// A distribution. Count, minimum, maximum, mean and standard deviation are exact; percentiles are
 /// within 0.4 % (RFC 5481 delay variation: of the delay that it was derived from).
@@ -177,6 +177,64 @@ impl Stats {
         }
     }
 
+    /// Of differences: `all` are their magnitudes, and `negative` those of the negative ones.
+    pub fn signed(all: &Distribution, negative: &Distribution) -> Self {
+        let positive = all.since(negative);
+        let (below, above) = (&negative.moments, &positive.moments);
+        let count = below.count.saturating_add(above.count);
+        if count == 0 {
+            return Stats::default();
+        }
+        let min = if below.count > 0 { below.max.saturating_neg() } else { above.min };
+        let max = if above.count > 0 { above.max } else { below.min.saturating_neg() };
+        let sum = above.sum.saturating_sub(below.sum);
+        let moments = Moments { count, min, max, sum, ..all.moments };
+        let whole = negative.missing() == 0 && all.missing() == 0;
+        let at = |q: f64| {
+            let rank = ((q * count as f64 * (1.0 - 1e-12)).ceil().max(1.0) as u64).min(count);
+            // the middle of a rank is of that rank, whatever is rounded
+            let of = |rank: u64, of: u64| (rank as f64 - 0.5) / of as f64;
+            let edge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+            let value = match rank.checked_sub(below.count) {
+                None | Some(0) => {
+                    let rank = below.count - rank + 1;
+                    negative.quantile(of(rank, below.count)).map(|value| -edge(value))
+                }
+                Some(rank) => positive.quantile(of(rank, above.count)).map(edge),
+            };
+            value.filter(|_| whole)
+        };
+        let bucket = |&(bucket, count): &(u16, u64)| {
+            let edge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+            let bucket = usize::from(bucket);
+            Bucket(edge(lowest(bucket)), edge(highest(bucket)), count)
+        };
+        let turned = |Bucket(low, high, count)| Bucket(-high, -low, count);
+        let mut histogram: Vec<Bucket> = Vec::new();
+        if whole {
+            histogram.extend(negative.buckets.iter().rev().map(bucket).map(turned));
+            histogram.extend(positive.buckets.iter().map(bucket));
+        }
+        Stats {
+            count,
+            min: Some(min),
+            max: Some(max),
+            mean: moments.mean().map(round),
+            standard_deviation: moments.standard_deviation().map(round),
+            percentiles: Percentiles {
+                p50: at(0.5),
+                p90: at(0.9),
+                p95: at(0.95),
+                p99: at(0.99),
+                p99_9: at(0.999),
+                p99_99: at(0.9999),
+            },
+            below_histogram: 0,
+            uncertain_below: None,
+            histogram,
+        }
+    }
+
     /// The same with every value whose magnitude is below `bound` left out, because it could as well be
     /// another one.
     pub fn certain_from(mut self, bound: u64) -> Self {
@@ -211,4 +269,36 @@ pub(crate) fn round(value: f64) -> f64 {
     let rounded = (value * 1000.0).round() / 1000.0;
     // Where that overflows, there is nothing to round.
     if rounded.is_finite() { rounded } else { value }
+}
+
+#[cfg(test)]
+mod tests {
+    use wirebeat_meter::distribution::Recorder;
+
+    use super::*;
+
+    #[test]
+    fn magnitudes_and_those_below_zero_are_differences_again() {
+        let (mut all, mut below) = (Recorder::default(), Recorder::default());
+        let values = [-300, -20, -1, 0, 0, 2, 40, 5_000];
+        for value in values {
+            all.record(i64::abs(value));
+            if value < 0 {
+                below.record(-value);
+            }
+        }
+        let stats = Stats::signed(&all.distribution(), &below.distribution());
+        assert_eq!((stats.count, stats.min, stats.max), (8, Some(-300), Some(5_000)));
+        let mean = values.iter().sum::<i64>() as f64 / 8.0;
+        assert!((stats.mean.unwrap() - mean).abs() < 1e-3, "{stats:?}");
+        assert_eq!((stats.percentiles.p50, stats.percentiles.p90), (Some(0), Some(5_000)));
+        assert!((stats.quantile(0.01).unwrap() + 300.0).abs() <= 3.0, "{stats:?}");
+        assert_eq!(stats.quantile(0.25), Some(-20.0));
+        assert!(stats.histogram.is_sorted_by_key(|bucket| bucket.0), "{stats:?}");
+        assert_eq!(stats.histogram.iter().map(|bucket| bucket.2).sum::<u64>(), 8);
+        // nothing but early ones, and nothing at all
+        let early = Stats::signed(&below.distribution(), &below.distribution());
+        assert_eq!((early.count, early.min, early.max), (3, Some(-300), Some(-1)));
+        assert_eq!(Stats::signed(&Distribution::default(), &Distribution::default()).count, 0);
+    }
 }

@@ -195,6 +195,7 @@ fn measurements(flow: &FlowReport, style: Style) -> String {
         add("delay above minimum", Some(&received.delay_above_minimum_rfc5481_ns), Unit::Time);
         add("inter-arrival", Some(&received.inter_arrival_ns), Unit::Time);
         add("gap error", Some(&received.gap_error_ns), Unit::Time);
+        add("gap error, signed", Some(&received.signed_gap_error_ns), Unit::Time);
         add("reorder extent", Some(&received.reordering_extent_frames), Unit::Frames);
     }
     if table.is_empty() { String::new() } else { table.render(2, style) }

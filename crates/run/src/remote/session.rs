@@ -453,10 +453,9 @@ fn pieces(mut measured: Measured, untold: &mut Untold) -> Vec<Reply> {
 /// How many bytes a summary keeps, with no more room than that; `None` where it lists more than any summary can.
 fn bounded(flow: &mut FlowSummary) -> Option<usize> {
     let mut bytes = mem::size_of::<FlowSummary>();
-    let FlowSummary { delay, delay_variation, inter_arrival, gap_error, .. } = flow;
-    for distribution in
-        [delay, delay_variation, inter_arrival, gap_error, &mut flow.sequence.extent]
-    {
+    let FlowSummary { delay, delay_variation, inter_arrival, gap_error, gap_early, .. } = flow;
+    let always = [delay, delay_variation, inter_arrival, gap_error, &mut flow.sequence.extent];
+    for distribution in always.into_iter().chain(gap_early) {
         let buckets = &mut distribution.buckets;
         if buckets.len() > BUCKETS {
             return None;

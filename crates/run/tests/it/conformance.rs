@@ -122,6 +122,13 @@ fn every_frame_arrives_once_and_whole(engine: Engine, bed: Option<&Testbed>) {
         assert_eq!(received.jitter_rfc4689_ns.count, count - 1);
         assert_eq!(received.inter_arrival_ns.count, count - 1);
         assert_eq!(received.gap_error_ns.count, count - 1);
+        // the same values, with a sign: their mean is that of what is between the first and the last
+        let (gaps, errors) = (&received.inter_arrival_ns, &received.signed_gap_error_ns);
+        assert_eq!(errors.count, count - 1);
+        let largest = errors.max.unwrap().max(-errors.min.unwrap());
+        assert!((largest - received.gap_error_ns.max.unwrap()).abs() <= largest / 64, "{errors:?}");
+        let nominal = gaps.mean.unwrap() - errors.mean.unwrap();
+        assert!((nominal - nominal.round()).abs() < 0.01, "{nominal} {gaps:?} {errors:?}");
         let errors = &flow.sent.as_ref().unwrap().send_lateness_ns;
         assert_eq!(errors.count, count);
         assert!(errors.min.unwrap() >= 0, "a frame left before its deadline: {errors:?}");

@@ -62,6 +62,7 @@ fn the_largest_result_of_a_flow_fits_a_message() {
         delay_variation: full.clone(),
         inter_arrival: full.clone(),
         gap_error: full.clone(),
+        gap_early: Some(full.clone()),
         inter_arrival_bins: Some(LinearBins {
             width: u64::MAX,
             counts: vec![u64::MAX; MAX_BINS],
