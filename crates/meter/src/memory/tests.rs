@@ -107,7 +107,7 @@ fn the_flows_that_come_first_have_percentiles_and_all_have_exact_moments() {
     }
     let own = |flow: &FlowSummary| flow.delay.quantile(0.5).is_some();
     let first = summary.flows.values().take_while(|flow| own(flow)).count();
-    assert!((5000..20_000).contains(&first), "{first} have percentiles");
+    assert!((4500..20_000).contains(&first), "{first} have percentiles");
     let last = summary.flows.values().rev().take_while(|flow| !own(flow)).count();
     assert!(last > 40_000, "{last} have none");
     println!("{first} of {FLOWS} flows have percentiles of their own in {} MiB", ROOM / MIB);

@@ -52,8 +52,8 @@ fn what_is_not_known_of_a_flow_takes_no_room() {
     );
     assert!(flows.iter().all(|flow| !flow.contains("null")), "{}", flows[0]);
     let longest = flows.iter().map(|flow| flow.len()).max().unwrap();
-    // p95 of what is known is in it
-    assert!(longest < 2_310, "{longest} bytes: {}", flows[0]);
+    // p95 of what is known is in it, and gap errors with their sign
+    assert!(longest < 2_450, "{longest} bytes: {}", flows[0]);
     let read: Document = serde_json::from_str(&json).unwrap();
     assert_eq!(read, Document::Report(Box::new(report)));
 }
