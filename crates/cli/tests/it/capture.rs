@@ -70,7 +70,8 @@ fn a_capture_that_is_killed_is_readable_and_leaves_nothing() {
     let bed = cable();
     let scratch = Scratch::new("capture-killed");
     let sender = sending(&bed);
-    let begins = until_it_keeps(&bed, &scratch.path("first.pcapng"));
+    // a machine that was busy for the first one is not for all the others
+    let begins = until_it_keeps(&bed, &scratch.path("first.pcapng")).min(Duration::from_secs(1));
     let mut kept = 0;
     for round in 0..100_u32 {
         let engine = if round % 2 == 0 { "kernel" } else { "packet" };
