@@ -99,8 +99,8 @@ fn chapter(title: &str, blocks: Vec<Block>) -> Chapter {
 const GENERATORS: &str = "The study chose four tools; iperf3 and Wirebeat's engines stand beside them here. Each is a program of its own, \
     started as its users start it, bound to no CPU. Wirebeat gives its threads the heaviest weight where it may (--priority high, its \
     default) and waits by --wait hybrid, its default as well: it sleeps until shortly before a deadline and then reads the clock, which costs \
-    CPU time (--wait sleep costs least, and is not measured here); RUDE's manner runs at SCHED_FIFO, as RUDE does. RUDE itself could not be had: no package, and its site offers no program for \
-    this system. In its place a loop of ours reads the clock until the next datagram is due and sends it with one call. The features are \
+    CPU time (--wait sleep costs least, and is not measured here); RUDE's manner runs at SCHED_FIFO, as RUDE does. RUDE itself could not be had: this \
+    distribution has no package of it. In its place a loop of ours reads the clock until the next datagram is due and sends it with one call. The features are \
     those of manuals, and were not measured. Sizes are of the program's own file without libraries that it shares (iperf3 is mostly one); \
     what is loaded leaves out debug information.";
 
