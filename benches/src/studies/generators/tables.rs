@@ -231,7 +231,7 @@ struct Compared {
     show: fn(f64) -> String,
 }
 
-const COMPARED: [Compared; 4] = [
+const COMPARED: [Compared; 5] = [
     Compared {
         name: "throughput, 147 B at 89,285/s",
         more: true,
@@ -259,6 +259,13 @@ const COMPARED: [Compared; 4] = [
         load: NINETY,
         figure: |seen| seen.error(0.99),
         show: format::time,
+    },
+    Compared {
+        name: "CPU time, 90 %",
+        more: false,
+        load: NINETY,
+        figure: |seen| seen.cpu_mean(),
+        show: cpu,
     },
 ];
 
@@ -298,7 +305,7 @@ pub fn beside_the_best(data: &Data) -> (Table, Vec<Verdict>) {
     (table, verdicts)
 }
 
-/// The best of the others; in gaps, of those that deliver what was offered.
+/// The best of the others; in gaps and CPU time, of those that deliver what was offered.
 fn best(data: &Data, at: (Condition, Load), compared: &Compared) -> Option<(Sender, Vec<f64>)> {
     let others = SENDERS.into_iter().filter(|sender| !sender.is_wirebeat());
     let sign = if compared.more { 1.0 } else { -1.0 };
