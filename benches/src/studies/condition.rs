@@ -152,7 +152,7 @@ fn memory(lab: &Lab) -> Result<Holding, Failure> {
     };
     let process = stress(lab, &around, &arguments)?;
     sleep(FILLS);
-    let has = 2 * GROUP_BYTES >> 20;
+    let has = (2 * GROUP_BYTES) >> 20;
     let mut said = vec![format!(
         "{MEMORY_WORKERS} workers of stress-ng ask for {has} MiB together, in a memory cgroup that they share with the sender and \
          that may have {} MiB ({limited_by}).",

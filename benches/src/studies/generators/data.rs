@@ -78,6 +78,12 @@ pub struct Data {
 }
 
 impl Data {
+    /// Of measurements that were made up.
+    #[cfg(test)]
+    pub fn of(entries: Vec<Entry>) -> Data {
+        Data { entries, held: vec![(Condition::Ideal, Ok(Vec::new()))] }
+    }
+
     /// Measures everybody under a condition.
     pub fn measure(&mut self, bench: &mut Bench, condition: Condition) {
         eprintln!("{}:", condition.name());

@@ -202,9 +202,12 @@ const METHOD: &str = "The mean one-way delay of 64-byte frames from Wirebeat's s
     interrupt, so that figures are of software alone. Relative standard deviation is the standard deviation over the mean, delay variation \
     the mean absolute difference between two packets in a row (RFC 4689), which ping does not say.";
 
+/// A picture: its file, its title, its unit, and the figure.
+type Figure = (&'static str, &'static str, Unit, fn(&Delay) -> f64);
+
 fn written(entries: &[Entry], states: &[IdleState]) -> Chapter {
     let mut blocks = vec![Block::Text(METHOD.to_owned()), Block::Text(sleeping(states))];
-    let figures: [(&str, &str, Unit, fn(&Delay) -> f64); 3] = [
+    let figures: [Figure; 3] = [
         ("latency", "Mean one-way delay", Unit::Time, |delay| delay.mean),
         ("deviation", "Relative standard deviation, percent", Unit::Count, |delay| {
             delay.deviation / delay.mean * 100.0

@@ -7,6 +7,7 @@ mod rates;
 
 use std::path::Path;
 
+use wirebeat_report::pictures::Picture;
 use wirebeat_report::study::{Block, Chapter, Study};
 use wirebeat_traffic::scenario::EngineChoice;
 use wirebeat_units::human::counted;
@@ -65,10 +66,12 @@ pub fn study(bench: &mut Bench, heading: &Heading) -> Study {
     heading.study(bench, TITLE, summary, chapters)
 }
 
-/// What the first picture of a chapter shows.
-fn says(chapter: &Chapter) -> Option<String> {
-    chapter.blocks.iter().find_map(|block| match block {
-        Block::Pictures(all) => all.first().map(|(_, says)| says.clone()),
+/// What the first pictures of a chapter show.
+fn says(chapter: &Chapter) -> Vec<String> {
+    let pictures = chapter.blocks.iter().find_map(|block| match block {
+        Block::Pictures(all) => Some(all),
         _ => None,
-    })
+    });
+    let told = |(picture, says): &(Picture, String)| format!("{}. {says}", picture.title);
+    pictures.map(|all| all.iter().map(told).collect()).unwrap_or_default()
 }

@@ -178,10 +178,10 @@ fn maximal(flat: &[Measured<Reached>]) -> Chapter {
         let sent = values(measured, |reached| reached.sent);
         let received = values(measured, |reached| reached.received);
         let share = mean(&received).zip(mean(&sent)).map(|(received, sent)| received / sent);
-        if share.is_some_and(|share| share >= 0.99) {
+        let no_receiver = matches!(who, Who::Peer(peer) if peer.receiver.is_none());
+        if !no_receiver && share.is_some_and(|share| share >= 0.99) {
             kept.push(who.name());
         }
-        let no_receiver = matches!(who, Who::Peer(peer) if peer.receiver.is_none());
         table.row(vec![
             who.name().to_owned(),
             interval(&sent, format::rate),
