@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const OVERHEAD: u64 = 8 + 4 + 12;
 
 /// Of how many frames of a way it is kept how long they travelled.
-pub const LOGGED: usize = 1 << 16;
+const LOGGED: usize = 1 << 16;
 
 /// What happens to frames on the way, in one direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -147,7 +147,7 @@ impl ImpairedCable {
         })
     }
 
-    /// How long frames were in the cable, from `a` to `b` and back: the first [`LOGGED`] of each way since this was asked before.
+    /// How long frames were in the cable, from `a` to `b` and back: the first 65,536 of each way since this was asked before.
     pub fn travelled(&self) -> [Vec<Duration>; 2] {
         self.counters.each_ref().map(|counters| std::mem::take(&mut *counters.log()))
     }
