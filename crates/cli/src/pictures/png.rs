@@ -57,3 +57,30 @@ impl Painter {
         canvas.encode_png().map_err(io::Error::other)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wirebeat_report::pictures::means::{MeanRow, means};
+    use wirebeat_report::pictures::scale::Unit;
+
+    use super::*;
+
+    #[test]
+    fn a_picture_is_painted_with_its_text_or_a_font_is_missing() {
+        let named = |name: &str| {
+            let row = MeanRow { name: name.into(), mean: Some(3.0), within: None, second: false };
+            means("means", "Means", &[row], None, Unit::Count)
+        };
+        match Painter::new() {
+            Ok(painter) => {
+                let [one, other] = ["iperf", "MGEN"].map(|name| painter.paint(&named(name)));
+                let (one, other) = (one.unwrap(), other.unwrap());
+                // PNG (RFC 2083): signature, then the chunk with width and height
+                assert_eq!(&one[..8], b"\x89PNG\r\n\x1a\n");
+                assert_eq!(one[16..20], 1440_u32.to_be_bytes());
+                assert_ne!(one, other, "their names are in them");
+            }
+            Err(failure) => assert!(failure.sentence().contains("no font"), "{failure}"),
+        }
+    }
+}
