@@ -68,10 +68,7 @@ impl RepeatArgs {
         let mut make = |_: &[String], time: Option<Nanos>| {
             let mut scenario = scenario.clone();
             scenario.run.time = time.or(scenario.run.time);
-            let (command_line, interval, bins) = (own.command_line.clone(), own.interval, own.bins);
-            let packet_log = own.packet_log.clone();
-            let own = Options { command_line, interval, bins, packet_log, ..Options::default() };
-            Ok(OneRun { scenario, options: more(own) })
+            Ok(OneRun { scenario, options: more(again(&own)) })
         };
         Many {
             test: None,
@@ -175,6 +172,13 @@ impl Many<'_> {
         prepared.begin(stop).map_err(self.explain)?;
         Ok(Some(prepared.start(&mut observer, stop)))
     }
+}
+
+/// What a command line says of how each of its runs is made.
+pub fn again(own: &Options) -> Options {
+    let (command_line, packet_log) = (own.command_line.clone(), own.packet_log.clone());
+    let Options { interval, bins, .. } = *own;
+    Options { command_line, interval, bins, packet_log, ..Options::default() }
 }
 
 /// Runs, and forgets what came of it.

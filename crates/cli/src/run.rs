@@ -13,7 +13,7 @@ use crate::expect::ExpectArgs;
 use crate::failure::Failure;
 use crate::file::{FileArgs, ScenarioFile, is_standard};
 use crate::output::{Output, ReportArgs};
-use crate::repeat::{Many, OneRun, RepeatArgs};
+use crate::repeat::{Many, OneRun, RepeatArgs, again};
 use crate::values;
 use crate::watch::WatchArgs;
 
@@ -80,22 +80,10 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     }
     let file = read(args, args.time)?;
     let own = options(args, &file, output);
-    let (line, interval, bins) = (&own.command_line, own.interval, own.bins);
-    let control = own.control.clone();
     let mut make = |_: &[String], time: Option<Nanos>| {
         let file = read(args, time.or(args.time))?;
-        let (command_line, abort_on_fail) = (line.clone(), args.expect.abort.abort_on_fail);
-        let control = control.clone();
-        let packet_log = own.packet_log.clone();
-        let more = Options {
-            command_line,
-            interval,
-            bins,
-            abort_on_fail,
-            control,
-            packet_log,
-            ..Options::default()
-        };
+        let (control, abort_on_fail) = (own.control.clone(), own.abort_on_fail);
+        let more = Options { abort_on_fail, control, ..again(&own) };
         let options = file.options(more);
         Ok(OneRun { scenario: file.scenario, options })
     };
