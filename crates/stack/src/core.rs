@@ -123,6 +123,13 @@ impl Ready {
         self.queued.get(node as usize / 64).is_some_and(|word| word & 1 << (node % 64) != 0)
     }
 
+    /// Whether each node is there once that is marked, and no other.
+    #[cfg(test)]
+    pub fn is_consistent(&self) -> bool {
+        let marked: u32 = self.queued.iter().map(|word| word.count_ones()).sum();
+        self.upcoming(self.len).all(|node| self.has(node)) && self.len == marked as usize
+    }
+
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

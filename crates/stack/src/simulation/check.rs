@@ -111,6 +111,9 @@ impl Watch {
         if states != counters.in_state {
             return Err(format!("in states {states:?}, counted {:?}", counters.in_state));
         }
+        if !stack.core.ready.is_consistent() {
+            return Err("who has a turn is not there once".to_owned());
+        }
         self.looks += 1;
         self.changed.clear();
         for (at, seen) in (0..).zip(&mut self.seen) {

@@ -590,9 +590,9 @@ impl Stack {
             core.counters.leave(before);
             core.counters.enter(tcb.state);
         }
-        match turn {
-            Turn::Done => tcb.settle_now(core, &cx),
-            Turn::Again | Turn::Blocked => core.ready.push(at),
+        // else it stays among the ready, and settles when it is done
+        if turn == Turn::Done {
+            tcb.settle_now(core, &cx);
         }
         turn
     }
