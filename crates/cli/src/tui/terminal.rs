@@ -164,6 +164,8 @@ fn meant(code: KeyCode, modifiers: KeyModifiers) -> Option<Key> {
 
 #[cfg(test)]
 mod tests {
+    use wirebeat_testbed::{Capability, require};
+
     use super::*;
 
     #[test]
@@ -174,6 +176,40 @@ mod tests {
         assert_eq!(meant(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Key::Interrupt));
         assert_eq!(meant(KeyCode::Char('q'), KeyModifiers::CONTROL), None);
         assert_eq!(meant(KeyCode::F(1), plain), None);
+    }
+
+    /// Says to the test, as a program of its own on a terminal, that it is to panic while it holds that.
+    const PANICS: &str = "WIREBEAT_TEST_PANICS";
+
+    #[test]
+    fn a_panic_of_any_thread_gives_the_terminal_back_before_it_is_told() {
+        if std::env::var_os(PANICS).is_some() {
+            let _screen = Screen::take(Restore::default()).unwrap();
+            let panics = std::thread::spawn(|| panic!("of a thread"));
+            assert!(panics.join().is_err());
+            return;
+        }
+        require!(Capability::Program("script"));
+        let program = std::env::current_exe().unwrap();
+        let test =
+            "tui::terminal::tests::a_panic_of_any_thread_gives_the_terminal_back_before_it_is_told";
+        let line = format!("{} --exact {test} --nocapture; stty -a", program.display());
+        let output = std::process::Command::new("script")
+            .args(["-qec", &line, "/dev/null"])
+            .env("TERM", "xterm-256color")
+            .env(PANICS, "1")
+            .stdin(std::process::Stdio::null())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("no {what:?}: {text:?}"));
+        let (enter, leave, told) =
+            (place("\u{1b}[?1049h"), place("\u{1b}[?1049l"), place("of a thread"));
+        assert!(enter < leave && leave < told, "{text:?}");
+        let flags: Vec<&str> = text[told..].split_whitespace().collect();
+        for flag in ["icanon", "echo", "isig"] {
+            assert!(flags.contains(&flag), "no {flag}: {text:?}");
+        }
     }
 
     #[test]

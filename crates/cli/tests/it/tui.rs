@@ -1,7 +1,7 @@
 //! `--tui` on a terminal that the test holds: `script` of util-linux makes it. Traffic stays on loopback.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use wirebeat_testbed::{Capability, require};
+use wirebeat_testbed::{Capability, Options, Program, Testbed, require};
 
 use crate::{Scratch, line, run};
 
@@ -34,22 +34,32 @@ struct Held {
 
 impl Held {
     /// Runs the command on a terminal of this size; then says how it ended, and how the terminal is.
-    fn start(name: &str, arguments: &str, (columns, rows): (u16, u16)) -> Held {
+    fn start(name: &str, arguments: &str, size: (u16, u16)) -> Held {
+        Held::spawn(name, arguments, size, Command::spawn)
+    }
+
+    /// The same, started by `spawn`.
+    fn spawn(
+        name: &str,
+        arguments: &str,
+        (columns, rows): (u16, u16),
+        spawn: impl FnOnce(&mut Command) -> io::Result<Child>,
+    ) -> Held {
         let scratch = Scratch::new(name);
         let (pid, wirebeat) = (scratch.path("pid"), env!("CARGO_BIN_EXE_wirebeat"));
         let script = format!(
             "stty rows {rows} cols {columns}\nsh -c 'echo $$ > {pid}; exec {wirebeat} {arguments}'\necho \"code $?\"\nstty -a\n"
         );
         let script = scratch.file("run.sh", script.as_bytes());
-        let mut child = Command::new("script")
+        let mut command = Command::new("script");
+        command
             .args(["-qec", &format!("sh {script}"), "/dev/null"])
             .env("TERM", "xterm-256color")
             .env_remove("NO_COLOR")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+            .stderr(Stdio::null());
+        let mut child = spawn(&mut command).unwrap();
         let (keys, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let (sends, shown) = channel();
         thread::spawn(move || {
@@ -139,14 +149,43 @@ fn signals_leave_the_terminal_as_it_was() {
     }
 }
 
+/// The far end owes its results and is stopped, so that the run waits when it is told to end the second time.
 #[test]
-fn ctrl_c_is_a_signal_and_the_second_ends_it_at_once() {
+fn a_second_signal_ends_it_at_once_and_leaves_the_terminal_as_it_was() {
+    require!(Capability::Program("script"), Capability::NetworkNamespaces);
+    let bed = Testbed::pair(&Options::default()).unwrap();
+    let at = format!("{}:5963", bed.b.ipv4);
+    let key = "a-key-for-the-live-view-5963";
+    let receive =
+        format!("receive --interface wb1 --engine packet --port 9 --listen {at} --key {key}");
+    let words: Vec<&str> = receive.split_whitespace().collect();
+    let receiver = Program::new(&bed.b.namespace, env!("CARGO_BIN_EXE_wirebeat")).args(words);
+    let receiver = receiver.spawn().unwrap();
+    receiver.wait_for("listening on", PATIENCE).unwrap();
+    let line = format!(
+        "send --to {} --interface wb0 --engine packet --flow name=voice,rate=200pps --time 60s --interval 100ms --peer {at} \
+         --key {key} --tui",
+        bed.b.ipv4
+    );
+    let spawn = |command: &mut Command| bed.a.namespace.run(|| command.spawn()).unwrap();
+    let mut held = Held::spawn("tui-second", &line, (80, 24), spawn);
+    held.wait_for("voice");
+    let far = Pid::from_raw(receiver.id() as i32).unwrap();
+    kill_process(far, Signal::STOP).unwrap();
+    held.signal(Signal::INT);
+    thread::sleep(Duration::from_millis(500));
+    held.signal(Signal::INT);
+    let _ = held.restored(130);
+    receiver.kill();
+}
+
+#[test]
+fn ctrl_c_is_a_signal() {
     require!(Capability::Program("script"));
     let mut held = Held::start("tui-c", &format!("{SEND} --time 60s"), (80, 24));
     held.wait_for("voice");
     held.press("\u{3}");
     assert!(held.restored(0).contains("stopped by SIGINT"));
-    // a receiver settles for longer than a second press takes
     let line = "receive --engine socket --interface lo --port 9 --tui --listen 127.0.0.1:0 --interval 100ms";
     let line = line.replace(" --listen 127.0.0.1:0", "");
     let mut held = Held::start("tui-cc", &line, (80, 24));
