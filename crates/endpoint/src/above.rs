@@ -228,7 +228,7 @@ impl Application for Above<'_> {
         if !is_station(tuple.remote) {
             return Accept::Ignore;
         }
-        match self.listeners.find(tuple.local, tuple.local_port) {
+        match self.listeners.find(tuple.local, tuple.local_port, false) {
             Some(group) => {
                 let profile = self.of_clients.saturating_add(group as u8);
                 Accept::Session { profile, user: group.into() }

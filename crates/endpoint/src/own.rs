@@ -1,4 +1,4 @@
-//! The TCP below, the programs above: a [`Stack`] of sessions.
+//! The TCP and the UDP below, the programs above: a [`Stack`] of sessions.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -21,6 +21,7 @@ use wirebeat_wire::ip::{Protocol, Version};
 use crate::above::{Above, Between, Wish, failure_of};
 use crate::below::{Below, Outbox};
 use crate::local::ClientPorts;
+use crate::udp::{DATAGRAMS, DatagramProfile, Udp};
 
 /// Timers of so many sessions ring before arrivals have their turn.
 const TIMERS: usize = 4096;
@@ -38,6 +39,8 @@ pub struct Listener {
     pub group: u16,
     /// Its addresses and ports.
     pub pool: Pool,
+    /// Whether it takes datagrams of UDP, and no connections.
+    pub datagrams: bool,
 }
 
 /// All of them.
@@ -45,11 +48,12 @@ pub struct Listener {
 pub(crate) struct Listeners(Vec<Listener>);
 
 impl Listeners {
-    /// The group that listens there.
-    pub(crate) fn find(&self, address: IpAddr, port: u16) -> Option<u16> {
+    /// The group that takes connections there, or datagrams.
+    pub(crate) fn find(&self, address: IpAddr, port: u16, datagrams: bool) -> Option<u16> {
         let listens = |listener: &&Listener| {
             let ports = listener.pool.ports.as_ref();
-            ports.is_some_and(|ports| ports.contains(port))
+            listener.datagrams == datagrams
+                && ports.is_some_and(|ports| ports.contains(port))
                 && listener.pool.addresses.contains(address)
         };
         self.0.iter().find(listens).map(|listener| listener.group)
@@ -61,6 +65,10 @@ impl Listeners {
 pub struct Settings {
     /// The profiles of the clients of each group, and then those of the servers; at most 256 in all.
     pub profiles: Vec<Profile>,
+    /// What is asked of the datagrams of each group; `None`: its sessions are connections of TCP.
+    pub datagrams: Vec<Option<DatagramProfile>>,
+    /// The most bytes of a packet of the link.
+    pub mtu: u32,
     /// Where sessions are accepted.
     pub listeners: Vec<Listener>,
     /// How much it holds.
@@ -102,13 +110,14 @@ struct Waiting {
     since: Nanos,
 }
 
-/// Connections of our TCP have numbers below this one.
+/// Connections of our TCP, and sessions over UDP, have numbers below this one.
 const WAITING: u32 = 1 << 31;
 
-/// Our own TCP on a port.
+/// Our own TCP and UDP on a port.
 #[derive(Debug)]
 pub struct OwnStack<P, R, C> {
     tcp: Tcp,
+    udp: Udp,
     between: Between,
     listeners: Listeners,
     below: Below<P>,
@@ -140,6 +149,7 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
         OwnStack {
             between: Between::new(),
             tcp,
+            udp: Udp::new(settings.datagrams, settings.mtu as usize),
             listeners: Listeners(settings.listeners),
             below: Below::new(tx),
             rx,
@@ -189,7 +199,7 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
 
     /// When something is to be done without anything arriving.
     pub fn next_time(&self, now: Nanos) -> Option<Nanos> {
-        if self.tcp.has_output() {
+        if self.tcp.has_output() || self.udp.has_output() {
             return Some(now);
         }
         [self.tcp.next_timer(now), self.neighbours.next_time()].into_iter().flatten().min()
@@ -259,6 +269,7 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
             }
             return;
         }
+        let is_datagrams = self.udp.has(profile.0);
         let mut tries = self.ports.tries(local.port());
         let opened = loop {
             let from = (local.ip(), local.port());
@@ -271,6 +282,16 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
                 local_port,
                 remote_port: remote.port(),
             };
+            if is_datagrams {
+                if self.udp.connect(now, (session, profile), &tuple, programs) {
+                    return;
+                }
+                match tries {
+                    0 | 1 => break Err(OpenError::InUse),
+                    _ => tries -= 1,
+                }
+                continue;
+            }
             let open = Open { tuple, profile: profile.0 as u8, user: 0 };
             match self.tcp.connect(now, &open) {
                 Err(OpenError::InUse) if tries > 1 => tries -= 1,
@@ -327,7 +348,9 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
         };
         let (below, neighbours) = (&mut self.below, &mut self.neighbours);
         let mut out = Outbox { below, neighbours, now, len: 0 };
+        // both have a turn, whoever leaves the other no room
         self.tcp.transmit(now, &mut above, &mut out);
+        self.udp.transmit(now, above.programs, &mut out);
         // packets to those who were not known have asked for them
         self.below.send_neighbours(now, &mut self.neighbours);
         self.below.flush();
@@ -335,12 +358,22 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
 
     /// Takes what has arrived, waiting at most until `until` for the first.
     fn receive(&mut self, until: Nanos, programs: &mut dyn Programs) {
-        let OwnStack { tcp, between, listeners, rx, neighbours, of_clients, now, .. } = self;
+        let OwnStack { tcp, udp, between, listeners, rx, neighbours, of_clients, now, .. } = self;
         let received = rx.receive(until, |arrival| {
             // frames that came while others were handled are not from before those
             *now = arrival.at.max(*now);
             let Received::Packet(packet) = neighbours.receive(*now, arrival.bytes) else { return };
             let Some(packet) = arrival.bytes.get(packet) else { return };
+            let carried = protocol(packet);
+            if carried == Some(Protocol::UDP) {
+                let listens = |address, port| listeners.find(address, port, true);
+                udp.receive(*now, packet, listens, &mut *programs);
+                return;
+            }
+            let is_icmp = matches!(carried, Some(Protocol::ICMP | Protocol::ICMPV6));
+            if is_icmp && udp.receive_icmp(*now, packet, &mut *programs) {
+                return;
+            }
             let mut above = Above {
                 now: *now,
                 between: &mut *between,
@@ -348,7 +381,7 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
                 listeners,
                 of_clients: *of_clients,
             };
-            if is_icmp(packet) {
+            if is_icmp {
                 tcp.receive_icmp(*now, packet, &mut above);
             } else {
                 tcp.receive(*now, packet, Checksum::VerifyOrPartial, &mut above);
@@ -369,13 +402,13 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
     }
 }
 
-/// Whether it is a packet of ICMP, as far as its first header says.
-fn is_icmp(packet: &[u8]) -> bool {
-    match Version::of_packet(packet) {
-        Some(Version::V4) => packet.get(9) == Some(&Protocol::ICMP.0),
-        Some(Version::V6) => packet.get(6) == Some(&Protocol::ICMPV6.0),
-        None => false,
-    }
+/// What a packet carries, as far as its first header says.
+fn protocol(packet: &[u8]) -> Option<Protocol> {
+    let at = match Version::of_packet(packet)? {
+        Version::V4 => 9,
+        Version::V6 => 6,
+    };
+    packet.get(at).copied().map(Protocol)
 }
 
 impl<P: TxPort, R: RxPort, C: Clock> Stack for OwnStack<P, R, C> {
@@ -384,6 +417,18 @@ impl<P: TxPort, R: RxPort, C: Clock> Stack for OwnStack<P, R, C> {
         match action {
             Action::Connect { session, profile, local, remote } => {
                 self.connect(now, (session, profile), (local, remote), programs);
+            }
+            Action::Send(Connection(id))
+            | Action::Receive(Connection(id))
+            | Action::Finish(Connection(id))
+            | Action::Abort(Connection(id))
+                if (DATAGRAMS..WAITING).contains(&id) =>
+            {
+                match action {
+                    Action::Finish(_) => self.udp.finish(id),
+                    Action::Abort(_) => self.udp.end(now, id, Reason::Aborted, programs),
+                    _ => self.udp.offer(id),
+                }
             }
             Action::Send(Connection(id)) => self.offer(SessionId(id), programs),
             Action::Receive(Connection(id)) => {
@@ -451,10 +496,13 @@ impl<P: TxPort, R: RxPort, C: Clock> Stack for OwnStack<P, R, C> {
     }
 
     fn open(&self) -> usize {
-        self.tcp.open_sessions()
+        self.tcp.open_sessions() + self.udp.open()
     }
 
     fn look(&mut self, Connection(id): Connection) -> Option<ConnectionSample> {
+        if id >= DATAGRAMS {
+            return None;
+        }
         let info = self.tcp.info(SessionId(id))?;
         Some(ConnectionSample {
             // of all sessions of its group together

@@ -12,11 +12,12 @@ use wirebeat_traffic::compile::{Files, compile_sessions};
 use wirebeat_traffic::program::script::Sessions;
 use wirebeat_traffic::scenario::Scenario;
 use wirebeat_traffic::schedule::Shard;
+use wirebeat_traffic::values::session::Transport;
 use wirebeat_units::Nanos;
 use wirebeat_wire::mac::MacAddr;
 
 use crate::cable::{Cable, End as CableEnd, Way};
-use crate::{Listener, OnCable, OwnStack, Settings, step};
+use crate::{DatagramProfile, Listener, OnCable, OwnStack, Settings, step};
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
@@ -45,11 +46,17 @@ fn end(
         }
     }
     let served = (0..).zip(&mine.groups).filter(|(_, group)| group.server.is_some());
-    let listeners =
-        served.map(|(group, of)| Listener { group, pool: of.servers.pool.clone() }).collect();
+    let listeners = served.map(|(group, of)| {
+        let datagrams = of.transport == Transport::Udp;
+        Listener { group, pool: of.servers.pool.clone(), datagrams }
+    });
+    let udp = DatagramProfile { ttl: 64, tos: 0, dont_fragment: true };
+    let datagrams = mine.groups.iter().map(|of| (of.transport == Transport::Udp).then_some(udp));
     let settings = Settings {
         profiles: vec![profile; 2 * mine.groups.len()],
-        listeners,
+        datagrams: datagrams.collect(),
+        mtu: 1500,
+        listeners: listeners.collect(),
         limits: Limits::for_sessions(10_000),
         seed: [3, 4],
         timestamp: None,

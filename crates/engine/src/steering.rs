@@ -1,4 +1,4 @@
-//! Which core has a TCP connection, where several cores have those of a port.
+//! Which core has a session over TCP or UDP, where several cores have those of a port.
 //!
 //! It follows from the two ports alone, whichever end they are of: both directions of a connection and the ICMP errors that quote it
 //! come to the core that has it, at either end, and nobody keeps a table. A client takes a local port for which it is its own core. The

@@ -1,6 +1,6 @@
-//! Which frames are for one of several cores that have the TCP connections of an interface, each by a packet socket of its own.
+//! Which frames are for one of several cores that have the sessions of an interface, each by a packet socket of its own.
 //!
-//! TCP comes to the core of its two ports (`wirebeat_engine::steering`), and so does an ICMP error that quotes TCP. Every core has ARP
+//! TCP and UDP come to the core of their two ports (`wirebeat_engine::steering`), and so does an ICMP error that quotes them. Every core has ARP
 //! and neighbour discovery: each has a table of next hops. All others, what is cut into fragments, and what is not understood come to
 //! the first core, which answers and counts them. A frame that ends before what decides comes to none.
 //!
@@ -22,7 +22,8 @@ use super::instructions::{
 };
 
 const ARP: u32 = libc::ETH_P_ARP as u32;
-const TCP: u32 = libc::IPPROTO_TCP as u32;
+/// What has two ports at its beginning.
+const WITH_PORTS: [u32; 2] = [libc::IPPROTO_TCP as u32, libc::IPPROTO_UDP as u32];
 const ICMP: u32 = libc::IPPROTO_ICMP as u32;
 const ICMPV6: u32 = libc::IPPROTO_ICMPV6 as u32;
 /// Destination unreachable, time exceeded, parameter problem (RFC 792): the errors that TCP heeds.
@@ -52,8 +53,8 @@ enum Place {
     V6,
     /// An ICMP error over IPv4 that quotes a packet.
     ErrorV4,
-    /// TCP over IPv4: the index is where the IP header begins.
-    TcpV4,
+    /// What has ports, over IPv4: the index is where the IP header begins.
+    PortsV4,
     /// An extension header of IPv6, of this kind and number: the index is where it begins.
     Fragment(usize),
     Extension(usize),
@@ -62,7 +63,7 @@ enum Place {
     /// ICMPv6, and an error of it.
     IcmpV6,
     ErrorV6,
-    /// Two ports of TCP, where the index is.
+    /// Two ports, where the index is.
     Ports,
     /// The frame is for all cores; for the first one.
     Every,
@@ -97,6 +98,11 @@ impl Assembly {
     fn test(&mut self, code: u16, value: u32, place: Place) {
         self.add([libc::sock_filter { code, jt: 0, jf: 1, k: value }]);
         self.jump(place);
+    }
+
+    /// Goes on at `place` where the accumulator is the number of a protocol that has ports.
+    fn when_it_has_ports(&mut self, place: Place) {
+        WITH_PORTS.into_iter().for_each(|protocol| self.when(protocol, place));
     }
 
     /// Here is `place`.
@@ -163,7 +169,7 @@ fn ipv4(to: &mut Assembly) {
     to.add([op(LOAD_INDEXED_HALF, FLAGS)]);
     to.test(JUMP_SET, FRAGMENT, Place::First);
     to.add([op(LOAD_INDEXED_BYTE, PROTOCOL)]);
-    to.when(TCP, Place::TcpV4);
+    to.when_it_has_ports(Place::PortsV4);
     to.add([when(ICMP, 1, 0)]);
     to.jump(Place::First);
     to.add(BEHIND_IPV4);
@@ -177,9 +183,9 @@ fn ipv4(to: &mut Assembly) {
     to.add([op(LOAD_INDEXED_HALF, FLAGS)]);
     to.test(JUMP_SET, FRAGMENT, Place::First);
     to.add([op(LOAD_INDEXED_BYTE, PROTOCOL)]);
-    to.when(TCP, Place::TcpV4);
+    to.when_it_has_ports(Place::PortsV4);
     to.jump(Place::First);
-    to.place(Place::TcpV4);
+    to.place(Place::PortsV4);
     to.add(BEHIND_IPV4);
     to.jump(Place::Ports);
 }
@@ -191,7 +197,7 @@ fn ipv6(to: &mut Assembly) {
     to.add(move_on(IPV6_HEADER));
     to.add([op(LOAD_MEMORY, NEXT)]);
     for number in 0..EXTENSIONS {
-        to.when(TCP, Place::Ports);
+        to.when_it_has_ports(Place::Ports);
         to.when(ICMPV6, Place::IcmpV6);
         for kind in [HOP_BY_HOP, ROUTING, DESTINATION_OPTIONS] {
             to.when(kind, Place::Extension(number));
@@ -211,7 +217,7 @@ fn ipv6(to: &mut Assembly) {
         to.place(Place::Next(number));
         to.add([op(LOAD_MEMORY, NEXT)]);
     }
-    to.when(TCP, Place::Ports);
+    to.when_it_has_ports(Place::Ports);
     to.when(ICMPV6, Place::IcmpV6);
     to.jump(Place::First);
 }
@@ -228,9 +234,10 @@ fn icmpv6(to: &mut Assembly) {
     to.test(JUMP_AT_LEAST, first, Place::ErrorV6);
     to.jump(Place::First);
     to.place(Place::ErrorV6);
-    // what is quoted was sent by a TCP of ours, which sends no extension headers
+    // what is quoted was sent by a stack of ours, which sends no extension headers
     to.add([op(LOAD_INDEXED_BYTE, ICMP_HEADER + NEXT_HEADER)]);
-    to.add([when(TCP, 1, 0)]);
+    let [tcp, udp] = WITH_PORTS;
+    to.add([when(tcp, 2, 0), when(udp, 1, 0)]);
     to.jump(Place::First);
     to.add(move_on(ICMP_HEADER + IPV6_HEADER));
     to.jump(Place::Ports);

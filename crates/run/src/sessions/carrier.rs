@@ -14,24 +14,26 @@ use wirebeat_units::{Fault, Nanos};
 
 use super::counted::Counted;
 
-/// What carries the sessions of a thread: whose stack, and which transport.
+/// What carries the sessions of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Carriage {
-    pub(super) stack: StackChoice,
-    pub(super) transport: Transport,
+pub(super) enum Carriage {
+    /// The system's sockets of one transport.
+    System(Transport),
+    /// Our own stack, which has all transports of its port.
+    Own,
 }
 
 impl Carriage {
     /// All that there are.
-    pub(super) const ALL: [Carriage; 3] = [
-        Carriage { stack: StackChoice::Host, transport: Transport::Tcp },
-        Carriage { stack: StackChoice::Host, transport: Transport::Udp },
-        Carriage { stack: StackChoice::Own, transport: Transport::Tcp },
-    ];
+    pub(super) const ALL: [Carriage; 3] =
+        [Carriage::System(Transport::Tcp), Carriage::System(Transport::Udp), Carriage::Own];
 
     /// That of a group.
     pub(super) fn of(group: &SessionGroup) -> Carriage {
-        Carriage { stack: group.stack, transport: group.transport }
+        match group.stack {
+            StackChoice::Host => Carriage::System(group.transport),
+            StackChoice::Own => Carriage::Own,
+        }
     }
 }
 

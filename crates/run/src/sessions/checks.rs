@@ -7,8 +7,9 @@ use wirebeat_traffic::program::script::{Body, LengthLaw, Message, SessionGroup, 
 use wirebeat_traffic::scenario::Scenario;
 use wirebeat_traffic::values::session::{AddressPool, StackChoice, Transport};
 use wirebeat_units::{Nanos, fault};
+use wirebeat_wire::{ipv4, ipv6, udp};
 
-use super::own_profile;
+use super::{own, own_profile};
 use crate::error::RunError;
 use crate::ports::ResolvedPort;
 
@@ -90,6 +91,7 @@ pub(super) fn check(
     for (number, group) in sessions.groups.iter().enumerate() {
         if group.stack == StackChoice::Own {
             check_apart(group, sessions.groups.get(..number).unwrap_or_default())?;
+            check_lengths(group, ports)?;
             notices.extend(check_client_ports(group, sessions, scenario, ports)?);
             continue;
         }
@@ -140,7 +142,8 @@ pub(super) fn check(
 fn check_apart(group: &SessionGroup, before: &[SessionGroup]) -> Result<(), RunError> {
     let at = format!("sessions.{}", group.name);
     let serves = |of: &&SessionGroup| {
-        of.stack == StackChoice::Own && of.server.is_some() && of.to == group.to
+        let is_alike = of.stack == StackChoice::Own && of.transport == group.transport;
+        is_alike && of.server.is_some() && of.to == group.to
     };
     for other in before.iter().filter(serves).filter(|_| group.server.is_some()) {
         let (mine, theirs) = (&group.servers.pool, &other.servers.pool);
@@ -160,8 +163,8 @@ fn check_apart(group: &SessionGroup, before: &[SessionGroup]) -> Result<(), RunE
 /// Bytes of a message that fit a packet of 1500 bytes, behind the headers of IPv4 and UDP.
 const UNFRAGMENTED: u64 = 1472;
 
-/// Says that messages over UDP may be longer than a packet.
-fn fragmented(group: &SessionGroup) -> Option<String> {
+/// Bytes of the longest message of a group over UDP whose messages have a length that is known.
+fn longest_datagram(group: &SessionGroup) -> Option<u64> {
     if group.transport != Transport::Udp {
         return None;
     }
@@ -172,7 +175,36 @@ fn fragmented(group: &SessionGroup) -> Option<String> {
         | Body::Stamped(LengthLaw::Fixed(bytes)) => bytes,
         _ => message.head.len() as u64,
     };
-    let longest = ends.flat_map(|script| script.messages.iter().map(fixed)).max()?;
+    ends.flat_map(|script| script.messages.iter().map(fixed)).max()
+}
+
+/// That messages over UDP fit a packet of the link: our own stack does not cut them.
+fn check_lengths(group: &SessionGroup, ports: &[ResolvedPort]) -> Result<(), RunError> {
+    let Some(longest) = longest_datagram(group) else { return Ok(()) };
+    let mine = |port: &&ResolvedPort| {
+        let name = Some(&port.name);
+        name == group.from.as_ref() || name == group.to.as_ref()
+    };
+    let Some(mtu) = ports.iter().filter(mine).map(own::mtu).min() else { return Ok(()) };
+    let is_v6 = group.servers.pool.addresses.get(0).is_some_and(|address| address.is_ipv6());
+    let headers = if is_v6 { ipv6::LEN } else { ipv4::LEN } + udp::LEN;
+    let room = u64::from(mtu).saturating_sub(headers as u64);
+    match longest > room {
+        false => Ok(()),
+        true => Err(RunError::usage(
+            fault!(
+                "a message of {longest} bytes fits no packet of {mtu} bytes, and our own stack sends no fragments: {room} bytes \
+                 are the most";
+                "make it shorter, or use 'stack: host'"
+            )
+            .at(format!("sessions.{}.program", group.name)),
+        )),
+    }
+}
+
+/// Says that messages over UDP may be longer than a packet.
+fn fragmented(group: &SessionGroup) -> Option<String> {
+    let longest = longest_datagram(group)?;
     (longest > UNFRAGMENTED).then(|| {
         format!(
             "sessions '{}': messages of {longest} bytes leave in fragments of IP where the MTU is 1500, and are lost with any of them",

@@ -15,7 +15,7 @@ use wirebeat_meter::session::SessionCounts;
 use wirebeat_netlink::Namespace;
 use wirebeat_traffic::scenario::RunSpec;
 use wirebeat_traffic::schedule::Shard;
-use wirebeat_traffic::values::session::{StackChoice, Transport};
+use wirebeat_traffic::values::session::Transport;
 use wirebeat_units::Nanos;
 use wirebeat_units::human::{self, counted};
 
@@ -145,13 +145,13 @@ impl GrantedServer {
         let told = |fault: wirebeat_units::Fault| fault.to_string();
         let scenario = asked.scenario().map_err(told)?;
         let sessions = asked.compile(&scenario).map_err(told)?;
-        let carriage = Carriage { stack: StackChoice::Host, transport: Transport::Tcp };
+        let carriage = Carriage::System(Transport::Tcp);
         let mine = worker::share(&sessions, PORT, carriage);
         checks::check(&mine, &scenario, &[]).map_err(|error| error.to_string())?;
         let most = usize::try_from(grant.sessions).unwrap_or(usize::MAX);
         let job = Job {
             own: None,
-            transport: Transport::Tcp,
+            carriage,
             port: PORT.to_owned(),
             namespace: self.namespace.clone(),
             cpu: None,

@@ -37,7 +37,6 @@ use wirebeat_traffic::compile::{Live, compile_live_sessions};
 use wirebeat_traffic::program::script::Sessions;
 use wirebeat_traffic::scenario::{LateChoice, Scenario, WaitChoice};
 use wirebeat_traffic::schedule::Shard;
-use wirebeat_traffic::values::session::StackChoice;
 use wirebeat_units::{Nanos, fault};
 
 use crate::control::socket::ControlSocket;
@@ -119,8 +118,7 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
             continue;
         }
         let number = (workers.len() + simulated.len()) as u8;
-        let engine =
-            (carriage.stack == StackChoice::Own).then(|| ports::engine(port)).transpose()?;
+        let engine = (carriage == Carriage::Own).then(|| ports::engine(port)).transpose()?;
         if engine.is_some_and(Engine::is_virtual) {
             let secret = own::Secret::of_seed(scenario.seed, number);
             simulated.push(simulated::SimulatedEnd {
@@ -141,7 +139,7 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
             let cpu = port.spec.cores.get(number as usize).map(|&cpu| usize::from(cpu));
             let job = Job {
                 own: own.next(),
-                transport: carriage.transport,
+                carriage,
                 port: port.name.clone(),
                 namespace: port.namespace.clone(),
                 cpu,

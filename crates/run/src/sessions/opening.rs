@@ -10,7 +10,7 @@ use wirebeat_traffic::schedule::Shard;
 use wirebeat_traffic::values::session::Transport;
 use wirebeat_units::{Fault, fault};
 
-use super::carrier::AnyCarrier;
+use super::carrier::{AnyCarrier, Carriage};
 use super::worker::Job;
 
 /// Connections that wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
@@ -54,7 +54,11 @@ pub(super) fn open(
         affinity::pin(cpu).map_err(|error| fault!("cannot stay on CPU {cpu}: {error}"))?;
     }
     affinity::precise_timers();
-    if let Some(own) = job.own.take() {
+    let (own, transport) = match job.carriage {
+        Carriage::Own => (job.own.take(), Transport::Tcp),
+        Carriage::System(transport) => (None, transport),
+    };
+    if let Some(own) = own {
         let served = job.sessions.groups.iter().filter(|group| group.server.is_some());
         // all cores listen at the same addresses, which are told once
         let served = served.filter(|_| job.core.core == 0);
@@ -64,16 +68,17 @@ pub(super) fn open(
         };
         return Ok((AnyCarrier(own), served.filter_map(first).collect()));
     }
-    of_the_system(job, Limits { connections }).map_err(|error| error.fault())
+    of_the_system(job, transport, Limits { connections }).map_err(|error| error.fault())
 }
 
 /// The system's sockets, with the listeners of servers.
 fn of_the_system(
     job: &Job,
+    transport: Transport,
     limits: Limits,
 ) -> Result<(AnyCarrier, Vec<(String, SocketAddr)>), SocketsError> {
     let groups = &job.sessions.groups;
-    match job.transport {
+    match transport {
         Transport::Tcp => {
             let profiles = groups.iter().map(|group| profile(group, job.core)).collect();
             let mut stack = HostStack::new(profiles, limits)?;

@@ -1,4 +1,4 @@
-//! Our own TCP for the sessions of a port: its hosts, how much it holds, and how its cores share that. What is asked of it is
+//! Our own TCP and UDP for the sessions of a port: its hosts, how much it holds, and how its cores share that. What is asked of it is
 //! `own_profile.rs`.
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,7 +11,7 @@ use wirebeat_neighbours::{
 };
 use wirebeat_stack::Limits;
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
-use wirebeat_traffic::values::session::{Pool, PortPool};
+use wirebeat_traffic::values::session::{Pool, PortPool, Transport};
 use wirebeat_units::fault;
 use wirebeat_wire::mac::MacAddr;
 
@@ -99,9 +99,7 @@ pub(super) fn parts(
     (number, secret): (u8, Secret),
     cores: u32,
 ) -> Result<OwnParts, RunError> {
-    let mtu = port.spec.mtu.map_or(port.link.as_ref().map_or(MTU, |link| link.mtu), |mtu| {
-        u32::try_from(mtu.get()).unwrap_or(MTU)
-    });
+    let mtu = mtu(port);
     let profiles = own_profile::of(sessions, mtu);
     if profiles.len() > 256 {
         return Err(RunError::usage(fault!(
@@ -115,12 +113,14 @@ pub(super) fn parts(
             let Pool { addresses, ports, .. } = &of.servers.pool;
             let pool =
                 Pool { addresses: addresses.clone(), ports: ports.clone(), ..Pool::default() };
-            Listener { group, pool }
+            Listener { group, pool, datagrams: of.transport == Transport::Udp }
         })
         .collect();
     Ok(OwnParts {
         settings: Settings {
             profiles,
+            datagrams: sessions.groups.iter().map(own_profile::datagrams).collect(),
+            mtu,
             listeners,
             limits: limits(sessions, cores),
             seed: secret.0,
@@ -131,6 +131,12 @@ pub(super) fn parts(
         hosts: hosts(sessions, port, (number, secret))?,
         frame_max: mtu + HEADER,
     })
+}
+
+/// Bytes of the longest packet of a port.
+pub(super) fn mtu(port: &ResolvedPort) -> u32 {
+    let of_link = || port.link.as_ref().map_or(MTU, |link| link.mtu);
+    port.spec.mtu.map_or_else(of_link, |mtu| u32::try_from(mtu.get()).unwrap_or(MTU))
 }
 
 /// An Ethernet header with a VLAN tag.
@@ -169,7 +175,7 @@ fn limits(sessions: &Sessions, cores: u32) -> Limits {
     let mut waiting = 0_u64;
     for group in &sessions.groups {
         let ends = u64::from(group.client.is_some()) + u64::from(group.server.is_some());
-        if ends == 0 {
+        if ends == 0 || group.transport == Transport::Udp {
             continue;
         }
         let rate = group.starts.and_then(|flow| sessions.starts.offered(flow));

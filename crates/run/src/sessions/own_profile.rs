@@ -1,9 +1,10 @@
 //! What a group of sessions asks of our own TCP: its keys as a profile of the crate `stack`. What it leaves out is as Linux has it, so
 //! that both ends of a comparison wait alike.
 
+use wirebeat_endpoint::DatagramProfile;
 use wirebeat_stack::{Congestion, KeepAlive, Profile, Reading};
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
-use wirebeat_traffic::values::session::{RtoSpec, TcpSpec};
+use wirebeat_traffic::values::session::{RtoSpec, TcpSpec, Transport};
 use wirebeat_units::Nanos;
 
 /// The receive window where nothing else is asked for: 1 Gbit/s over 8 ms, and what Linux begins to grow to.
@@ -23,6 +24,16 @@ pub(super) fn of(sessions: &Sessions, mtu: u32) -> Vec<Profile> {
         Profile { syn_retries, ..profile(group, mtu) }
     });
     clients.chain(servers).collect()
+}
+
+/// What is asked of the datagrams of a group; `None`: it is not over UDP.
+pub(super) fn datagrams(group: &SessionGroup) -> Option<DatagramProfile> {
+    let usual = Profile::default();
+    (group.transport == Transport::Udp).then(|| DatagramProfile {
+        ttl: group.ttl.unwrap_or(usual.ttl),
+        tos: group.tos.unwrap_or(0),
+        dont_fragment: group.dont_fragment.unwrap_or(usual.dont_fragment),
+    })
 }
 
 /// How long a session that closed first keeps its ports.

@@ -15,7 +15,6 @@ use wirebeat_meter::session::{SessionCounts, SessionSummary};
 use wirebeat_netlink::Namespace;
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
 use wirebeat_traffic::schedule::Shard;
-use wirebeat_traffic::values::session::Transport;
 use wirebeat_units::{Fault, Nanos};
 
 use super::carrier::{AnyCarrier, Carriage, Carrier};
@@ -43,7 +42,7 @@ pub(super) struct Job {
     /// Our own TCP on the port; `None`: the system's.
     pub(super) own: Option<Box<dyn Carrier + Send>>,
     /// What carries messages.
-    pub(super) transport: Transport,
+    pub(super) carriage: Carriage,
     pub(super) port: String,
     pub(super) namespace: Option<Namespace>,
     pub(super) cpu: Option<usize>,

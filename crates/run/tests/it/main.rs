@@ -45,6 +45,7 @@ mod one_way;
 mod own_cores;
 mod own_hosts;
 mod own_sessions;
+mod own_udp;
 mod packet_logs;
 mod pairs;
 mod raw_ip;

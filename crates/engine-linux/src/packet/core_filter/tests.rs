@@ -51,7 +51,7 @@ fn expected(frame: &[u8], cores: u32) -> Readers {
     let kind = ip.content.first().copied();
     let is_error = match (version, ip.protocol, kind) {
         _ if ip.is_fragment() => return Readers::One(0),
-        (_, Protocol::TCP, _) => return of_ports(ip.content),
+        (_, Protocol::TCP | Protocol::UDP, _) => return of_ports(ip.content),
         (Version::V6, Protocol::ICMPV6, Some(135 | 136)) => return Readers::All,
         (Version::V4, Protocol::ICMP, Some(3 | 11 | 12)) => true,
         (Version::V6, Protocol::ICMPV6, Some(1..=4)) => true,
@@ -59,9 +59,12 @@ fn expected(frame: &[u8], cores: u32) -> Readers {
     };
     if is_error {
         let quoted = walk::ip_packet(&ip.content[8..], version, Policy::Lenient).unwrap();
-        // our TCP sends no extension headers
+        // our stack sends no extension headers
         let is_plain = version == Version::V4 || quoted.headers_len == 40;
-        if quoted.protocol == Protocol::TCP && !quoted.is_fragment() && is_plain {
+        if matches!(quoted.protocol, Protocol::TCP | Protocol::UDP)
+            && !quoted.is_fragment()
+            && is_plain
+        {
             return of_ports(quoted.content);
         }
     }
@@ -71,7 +74,8 @@ fn expected(frame: &[u8], cores: u32) -> Readers {
 /// What an IP packet carries.
 #[derive(Clone, Debug)]
 enum Content {
-    Tcp([u16; 2]),
+    /// TCP or UDP.
+    Ports(u8, [u16; 2]),
     Other(u8),
     Icmp(u8),
     Error(u8, Box<Packet>),
@@ -94,8 +98,8 @@ impl Packet {
     fn bytes(&self) -> Vec<u8> {
         let icmp = if self.is_v6 { 58 } else { 1 };
         let (protocol, content) = match &self.content {
-            Content::Tcp([from, to]) => {
-                (6, [&from.to_be_bytes()[..], &to.to_be_bytes(), &[7; 16]].concat())
+            Content::Ports(protocol, [from, to]) => {
+                (*protocol, [&from.to_be_bytes()[..], &to.to_be_bytes(), &[7; 16]].concat())
             }
             // with ports that nobody looks at
             Content::Other(protocol) => (*protocol, vec![9; 24]),
@@ -143,9 +147,9 @@ impl Packet {
 
 fn plain(is_v6: bool) -> impl Strategy<Value = Packet> {
     let content = prop_oneof![
-        3 => any::<[u16; 2]>().prop_map(Content::Tcp),
-        // UDP, IGMP, AH, SCTP
-        1 => prop::sample::select(vec![17, 2, 51, 132]).prop_map(Content::Other),
+        3 => (prop::sample::select(vec![6, 17]), any::<[u16; 2]>()).prop_map(|(of, ports)| Content::Ports(of, ports)),
+        // IGMP, AH, SCTP
+        1 => prop::sample::select(vec![2, 51, 132]).prop_map(Content::Other),
     ];
     packet(is_v6, content.boxed())
 }
@@ -225,8 +229,8 @@ fn both_directions_of_a_connection_and_its_errors_come_to_one_core() {
         for client in 40_000..40_064 {
             let packet =
                 |content| Packet { is_v6, options: 0, extensions: Vec::new(), part: 0, content };
-            let there = packet(Content::Tcp([client, 80]));
-            let back = packet(Content::Tcp([80, client]));
+            let there = packet(Content::Ports(6, [client, 80]));
+            let back = packet(Content::Ports(6, [80, client]));
             let kind = if is_v6 { 2 } else { 3 };
             let error = packet(Content::Error(kind, Box::new(there.clone())));
             let frames = [there, back, error].map(|packet| packet.frame(false));

@@ -305,10 +305,6 @@ fn what_datagrams_cannot_be_is_named_with_the_reason() {
     for (group, says) in [
         ("program: http", "sessions.x.program: HTTP/1.1 needs a stream"),
         ("program: bulk", "sessions.x.program: as much data as goes through"),
-        (
-            "program: echo, stack: own, clients: { addresses: 10.0.0.7 }",
-            "sessions.x.transport: our own stack speaks TCP",
-        ),
         ("program: echo, tcp: { reset: true }", "sessions.x.tcp: over UDP there is no TCP"),
         (
             "program: { echo: { size: 65508B } }",

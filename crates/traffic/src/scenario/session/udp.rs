@@ -3,7 +3,7 @@
 use wirebeat_units::{Fault, fault};
 
 use super::program::{Direction, Step, Steps};
-use super::{DataSize, Measured, OnTimeout, ProgramSpec, SessionSpec, StackChoice, TcpSpec};
+use super::{DataSize, Measured, OnTimeout, ProgramSpec, SessionSpec, TcpSpec};
 use super::{Invalid, KeyPath, Transport};
 use crate::values::session::MAX_DATAGRAM;
 
@@ -30,11 +30,6 @@ pub(super) fn check(name: &str, spec: &SessionSpec) -> Result<(), Invalid> {
             )));
         }
         return Ok(());
-    }
-    if spec.stack == StackChoice::Own {
-        return Err(at("transport").invalid(fault!(
-            "our own stack speaks TCP alone so far"; "leave 'stack' out: UDP is the system's"
-        )));
     }
     if spec.tcp != TcpSpec::default() {
         return Err(at("tcp")

@@ -1,0 +1,597 @@
+//! UDP of our own, for the sessions of a port: a datagram for each message of a program, a message for each datagram.
+//!
+//! There is nothing to open and nothing to close. A client's session is established at once, and ends when its program does, or when
+//! the network says that nobody listens there (ICMP port unreachable). A server's session begins with the first datagram of its peer.
+//! Datagrams are not cut: one that fits no packet of the link ends its session (`EMSGSIZE`). Checksums are computed and verified;
+//! those that a kernel leaves to a card are taken as they are, as with TCP.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+
+use wirebeat_converse::stack::{
+    Connection, ConnectionStats, Failure, ProfileId, Programs, Reason, SessionKey,
+};
+use wirebeat_stack::{Transmit, Tuple};
+use wirebeat_units::Nanos;
+use wirebeat_wire::checksum::{Sum, checksum};
+use wirebeat_wire::ip::{Protocol, Version};
+use wirebeat_wire::udp::CarriedDatagram;
+use wirebeat_wire::walk::{self, Policy};
+use wirebeat_wire::{ipv4, ipv6, udp};
+
+/// Sessions over UDP have numbers from this one on: those of our TCP are smaller, and those that wait for their next hop larger.
+pub(crate) const DATAGRAMS: u32 = 1 << 30;
+/// The most peers of all servers of a port, whatever addresses they say that they have. The datagrams of more are dropped.
+const PEERS: usize = 1 << 16;
+/// Datagrams that a session sends before others have their turn.
+const BUDGET: usize = 32;
+/// Bytes of the longest datagram; programs make at most so many at a time.
+const LONGEST: usize = 1 << 16;
+/// "Message too long" of Linux (`EMSGSIZE` of include/uapi/asm-generic/errno.h).
+const TOO_LONG: i32 = 90;
+/// Bytes of an ICMP message before the packet that it quotes.
+const ICMP_HEADER: usize = 8;
+/// The flag of IPv4 that keeps routers from cutting a packet.
+const DONT_FRAGMENT: u16 = 0x4000;
+
+/// What is asked of the datagrams of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatagramProfile {
+    /// Time to live, or hop limit.
+    pub ttl: u8,
+    /// Type of service, or traffic class.
+    pub tos: u8,
+    /// Whether routers may not cut them.
+    pub dont_fragment: bool,
+}
+
+/// The ends of a session, seen from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Ends {
+    local: SocketAddr,
+    remote: SocketAddr,
+}
+
+/// A session.
+#[derive(Clone, Copy, Debug)]
+struct Talk {
+    session: SessionKey,
+    ends: Ends,
+    /// The number of its group.
+    group: u16,
+    /// Whether the peer began it.
+    is_peers: bool,
+    /// Up to where the program's messages were sent.
+    sent: u64,
+    /// The program has nothing to say behind what there is.
+    finishing: bool,
+    /// Whether it is among those with work to do.
+    queued: bool,
+}
+
+/// The sessions over UDP of a port.
+#[derive(Debug)]
+pub(crate) struct Udp {
+    /// What is asked of each group; `None`: it is not over UDP.
+    profiles: Vec<Option<DatagramProfile>>,
+    /// Bytes of the longest packet.
+    mtu: usize,
+    talks: Vec<Option<Talk>>,
+    vacant: Vec<u32>,
+    by_ends: HashMap<Ends, u32>,
+    peers: usize,
+    queue: VecDeque<u32>,
+    identification: u16,
+    scratch: Box<[u8]>,
+    message: Vec<u8>,
+}
+
+impl Udp {
+    pub(crate) fn new(profiles: Vec<Option<DatagramProfile>>, mtu: usize) -> Udp {
+        Udp {
+            profiles,
+            mtu,
+            talks: Vec::new(),
+            vacant: Vec::new(),
+            by_ends: HashMap::new(),
+            peers: 0,
+            queue: VecDeque::new(),
+            identification: 0,
+            scratch: vec![0; LONGEST].into(),
+            message: Vec::with_capacity(LONGEST),
+        }
+    }
+
+    /// Whether the sessions of a group are over UDP.
+    pub(crate) fn has(&self, group: u16) -> bool {
+        self.profile(group).is_some()
+    }
+
+    fn profile(&self, group: u16) -> Option<DatagramProfile> {
+        self.profiles.get(usize::from(group)).copied().flatten()
+    }
+
+    /// How many sessions are open.
+    pub(crate) fn open(&self) -> usize {
+        self.by_ends.len()
+    }
+
+    /// Whether somebody may have something to send.
+    pub(crate) fn has_output(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    fn talk(&mut self, number: u32) -> Option<&mut Talk> {
+        self.talks.get_mut((number ^ DATAGRAMS) as usize)?.as_mut()
+    }
+
+    /// Begins a session between `tuple`'s ends, which none has: its number.
+    fn begin(&mut self, session: SessionKey, ends: Ends, group: u16, is_peers: bool) -> u32 {
+        let talk =
+            Talk { session, ends, group, is_peers, sent: 0, finishing: false, queued: false };
+        let number = self.next();
+        match self.vacant.pop() {
+            Some(place) => {
+                if let Some(slot) = self.talks.get_mut(place as usize) {
+                    *slot = Some(talk);
+                }
+            }
+            None => self.talks.push(Some(talk)),
+        }
+        self.by_ends.insert(ends, number);
+        self.peers += usize::from(is_peers);
+        number
+    }
+
+    /// The number of the next session.
+    fn next(&self) -> u32 {
+        self.vacant.last().copied().unwrap_or(self.talks.len() as u32) | DATAGRAMS
+    }
+
+    /// A client's session; `false` where another has these ends.
+    pub(crate) fn connect(
+        &mut self,
+        now: Nanos,
+        (session, profile): (SessionKey, ProfileId),
+        tuple: &Tuple,
+        programs: &mut dyn Programs,
+    ) -> bool {
+        let ends = Ends {
+            local: SocketAddr::new(tuple.local, tuple.local_port),
+            remote: SocketAddr::new(tuple.remote, tuple.remote_port),
+        };
+        if self.by_ends.contains_key(&ends) {
+            return false;
+        }
+        let number = self.begin(session, ends, profile.0, false);
+        programs.opening(now, session, Connection(number));
+        // there is no handshake: it may speak
+        programs.established(now, session, Connection(number));
+        true
+    }
+
+    /// The program of a session may have something to send.
+    pub(crate) fn offer(&mut self, number: u32) {
+        if let Some(talk) = self.talk(number)
+            && !std::mem::replace(&mut talk.queued, true)
+        {
+            self.queue.push_back(number);
+        }
+    }
+
+    /// The program has nothing to send after what there is.
+    pub(crate) fn finish(&mut self, number: u32) {
+        if let Some(talk) = self.talk(number) {
+            talk.finishing = true;
+        }
+        self.offer(number);
+    }
+
+    /// Ends a session.
+    pub(crate) fn end(
+        &mut self,
+        now: Nanos,
+        number: u32,
+        reason: Reason,
+        programs: &mut dyn Programs,
+    ) {
+        let place = number ^ DATAGRAMS;
+        let gone = self.talks.get_mut(place as usize).and_then(Option::take);
+        let Some(Talk { session, ends, is_peers, .. }) = gone else { return };
+        self.by_ends.remove(&ends);
+        self.vacant.push(place);
+        self.peers -= usize::from(is_peers);
+        programs.ended(now, session, reason, ConnectionStats::default());
+    }
+
+    /// Sends what there is, as long as there are buffers.
+    pub(crate) fn transmit(
+        &mut self,
+        now: Nanos,
+        programs: &mut dyn Programs,
+        out: &mut impl Transmit,
+    ) {
+        for _ in 0..self.queue.len() {
+            let Some(number) = self.queue.pop_front() else { return };
+            let Some(talk) = self.talk(number) else { continue };
+            talk.queued = false;
+            match self.work(now, number, programs, out) {
+                Next::Done => {}
+                Next::Again => self.offer(number),
+                Next::Blocked => {
+                    if let Some(talk) = self.talk(number) {
+                        talk.queued = true;
+                        self.queue.push_front(number);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn work(
+        &mut self,
+        now: Nanos,
+        number: u32,
+        programs: &mut dyn Programs,
+        out: &mut impl Transmit,
+    ) -> Next {
+        for _ in 0..BUDGET {
+            let Some(&mut Talk { session, sent, finishing, .. }) = self.talk(number) else {
+                return Next::Done;
+            };
+            let Some(end) = programs.message_end(session, sent) else {
+                if finishing {
+                    self.end(now, number, Reason::InOrder, programs);
+                }
+                return Next::Done;
+            };
+            self.gather(session, sent..end, programs);
+            match self.write(number, out) {
+                Written::Whole => {}
+                Written::Blocked => return Next::Blocked,
+                Written::TooLong => {
+                    let reason = Reason::Failed(Failure::Other(TOO_LONG));
+                    self.end(now, number, reason, programs);
+                    return Next::Done;
+                }
+            }
+            if let Some(talk) = self.talk(number) {
+                talk.sent = end;
+            }
+            programs.taken(now, session, end);
+        }
+        Next::Again
+    }
+
+    /// Puts a message into one piece.
+    fn gather(
+        &mut self,
+        session: SessionKey,
+        range: std::ops::Range<u64>,
+        programs: &mut dyn Programs,
+    ) {
+        self.message.clear();
+        let mut at = range.start;
+        while at < range.end {
+            let piece = programs.payload(session, at, &mut self.scratch);
+            let left = usize::try_from(range.end - at).unwrap_or(usize::MAX);
+            let piece = piece.get(..left).unwrap_or(piece);
+            if piece.is_empty() {
+                break;
+            }
+            self.message.extend_from_slice(piece);
+            at += piece.len() as u64;
+        }
+    }
+
+    /// Writes the message as a packet of a session.
+    fn write(&mut self, number: u32, out: &mut impl Transmit) -> Written {
+        let Some(&mut Talk { ends, group, .. }) = self.talk(number) else { return Written::Whole };
+        let Some(profile) = self.profile(group) else { return Written::Whole };
+        let content_len = udp::LEN + self.message.len();
+        let header_len = if ends.local.is_ipv4() { ipv4::LEN } else { ipv6::LEN };
+        let len = header_len + content_len;
+        if len > self.mtu {
+            return Written::TooLong;
+        }
+        let Some((header, content)) =
+            out.buffer(len).and_then(|buffer| buffer.split_at_mut_checked(header_len))
+        else {
+            return Written::Blocked;
+        };
+        self.identification = self.identification.wrapping_add(1);
+        write_ip(header, &ends, &profile, (content_len, self.identification));
+        write_udp(content, &ends, &self.message);
+        out.commit();
+        Written::Whole
+    }
+
+    /// Takes a packet of UDP for the host of ours at `listen`: it finds the group that is served there. Says whether it was for a session.
+    pub(crate) fn receive(
+        &mut self,
+        now: Nanos,
+        packet: &[u8],
+        listen: impl FnOnce(IpAddr, u16) -> Option<u16>,
+        programs: &mut dyn Programs,
+    ) -> bool {
+        let Some((ends, payload)) = read(packet) else { return false };
+        let known = self.by_ends.get(&ends).copied();
+        let number = known.or_else(|| {
+            let group = listen(ends.local.ip(), ends.local.port())?;
+            if self.peers >= PEERS || ends.remote.port() == 0 {
+                return None;
+            }
+            let connection = Connection(self.next());
+            let session = programs.accepted(now, connection, ProfileId(group))?;
+            Some(self.begin(session, ends, group, true))
+        });
+        let Some(session) = number.and_then(|number| Some(self.talk(number)?.session)) else {
+            return false;
+        };
+        programs.message(now, session, payload);
+        number.into_iter().for_each(|number| self.offer(number));
+        true
+    }
+
+    /// Takes a packet of ICMP or ICMPv6; whether it was about UDP. Who is told that nobody listens there gives its session up; all other
+    /// errors pass (RFC 1122 §4.1.3.3).
+    pub(crate) fn receive_icmp(
+        &mut self,
+        now: Nanos,
+        packet: &[u8],
+        programs: &mut dyn Programs,
+    ) -> bool {
+        let Some((ends, is_refused)) = read_icmp(packet) else { return false };
+        let number = self.by_ends.get(&ends).copied().filter(|_| is_refused);
+        if let Some(number) = number
+            && self.talk(number).is_some_and(|talk| !talk.is_peers && talk.sent > 0)
+        {
+            self.end(now, number, Reason::Refused, programs);
+        }
+        true
+    }
+}
+
+/// What becomes of a session after its turn.
+enum Next {
+    /// It waits.
+    Done,
+    /// It has more, and others wait.
+    Again,
+    /// There was no buffer.
+    Blocked,
+}
+
+/// Whether a message left.
+enum Written {
+    Whole,
+    Blocked,
+    TooLong,
+}
+
+/// Writes the IP header before so many bytes.
+fn write_ip(
+    header: &mut [u8],
+    ends: &Ends,
+    profile: &DatagramProfile,
+    (content_len, identification): (usize, u16),
+) {
+    let DatagramProfile { ttl, tos, dont_fragment } = *profile;
+    match (ends.local.ip(), ends.remote.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            let Some(header) = header.first_chunk_mut::<{ ipv4::LEN }>() else { return };
+            let [l0, l1] = ((ipv4::LEN + content_len) as u16).to_be_bytes();
+            let [i0, i1] = identification.to_be_bytes();
+            let [f0, f1] = if dont_fragment { DONT_FRAGMENT } else { 0 }.to_be_bytes();
+            let ([a, b, c, d], [e, f, g, h]) = (from.octets(), to.octets());
+            let protocol = Protocol::UDP.0;
+            *header =
+                [0x45, tos, l0, l1, i0, i1, f0, f1, ttl, protocol, 0, 0, a, b, c, d, e, f, g, h];
+            let [c0, c1] = checksum(header).to_be_bytes();
+            (header[10], header[11]) = (c0, c1);
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            let Some(header) = header.first_chunk_mut::<{ ipv6::LEN }>() else { return };
+            let [l0, l1] = (content_len as u16).to_be_bytes();
+            let (first, addresses) = header.split_at_mut(8);
+            first.copy_from_slice(&[0x60 | tos >> 4, tos << 4, 0, 0, l0, l1, Protocol::UDP.0, ttl]);
+            let (source, destination) = addresses.split_at_mut(16);
+            source.copy_from_slice(&from.octets());
+            destination.copy_from_slice(&to.octets());
+        }
+        // who opened it gave two of one version
+        _ => {}
+    }
+}
+
+/// Writes the UDP header and the message.
+fn write_udp(content: &mut [u8], ends: &Ends, message: &[u8]) {
+    let len = content.len();
+    let Some((header, payload)) = content.split_first_chunk_mut::<{ udp::LEN }>() else { return };
+    payload.copy_from_slice(message);
+    let ([s0, s1], [d0, d1]) = (ends.local.port().to_be_bytes(), ends.remote.port().to_be_bytes());
+    let [l0, l1] = (len as u16).to_be_bytes();
+    *header = [s0, s1, d0, d1, l0, l1, 0, 0];
+    let (from, to) = (ends.local.ip(), ends.remote.ip());
+    let Some(pseudo) = Sum::pseudo(from, to, Protocol::UDP, len as u32) else { return };
+    // one that comes to zero is sent as all ones: zero says that there is none (RFC 768)
+    let [c0, c1] = match pseudo.add_bytes(content).checksum() {
+        0 => [0xff, 0xff],
+        sum => sum.to_be_bytes(),
+    };
+    if let Some(at) = content.get_mut(udp::CHECKSUM..udp::LEN) {
+        at.copy_from_slice(&[c0, c1]);
+    }
+}
+
+/// Reads a packet: the ends seen from here, and the payload. `None` where it is no whole datagram, or its checksum is wrong.
+fn read(packet: &[u8]) -> Option<(Ends, &[u8])> {
+    let version = Version::of_packet(packet)?;
+    let ip = walk::ip_packet(packet, version, Policy::Strict)?;
+    if ip.protocol != Protocol::UDP || ip.is_fragment() || ip.is_routed {
+        return None;
+    }
+    let datagram = CarriedDatagram::parse(ip.content)?;
+    let (from, to) = (ip.source(), ip.destination());
+    let content = ip.content.get(..udp::LEN + datagram.payload().len())?;
+    let field = u16::from_be_bytes(*content.get(udp::CHECKSUM..udp::LEN)?.first_chunk()?);
+    let pseudo = Sum::pseudo(from, to, Protocol::UDP, content.len() as u32)?;
+    // zero: none, which IPv6 does not have (RFC 8200 §8.1); or what Linux leaves for CHECKSUM_PARTIAL (include/linux/skbuff.h)
+    let is_absent = field == 0 && version == Version::V4;
+    let is_partial = field == pseudo.folded();
+    if !is_absent && !is_partial && pseudo.add_bytes(content).checksum() != 0 {
+        return None;
+    }
+    let ends = Ends {
+        local: SocketAddr::new(to, datagram.destination_port()),
+        remote: SocketAddr::new(from, datagram.source_port()),
+    };
+    Some((ends, datagram.payload()))
+}
+
+/// Reads an ICMP error about a datagram of ours: its ends, and whether nobody listens there. `None` where it is about something else.
+fn read_icmp(packet: &[u8]) -> Option<(Ends, bool)> {
+    let version = Version::of_packet(packet)?;
+    let ip = walk::ip_packet(packet, version, Policy::Strict)?;
+    let (protocol, pseudo) = match version {
+        Version::V4 => (Protocol::ICMP, Sum::ZERO),
+        Version::V6 => {
+            let len = ip.content.len() as u32;
+            let pseudo = Sum::pseudo(ip.source(), ip.destination(), Protocol::ICMPV6, len)?;
+            (Protocol::ICMPV6, pseudo)
+        }
+    };
+    let (header, quote) = ip.content.split_first_chunk::<ICMP_HEADER>()?;
+    if ip.protocol != protocol || ip.is_fragment() || pseudo.add_bytes(ip.content).checksum() != 0 {
+        return None;
+    }
+    let [kind, code, ..] = *header;
+    let is_error = match version {
+        Version::V4 => matches!(kind, 3 | 11 | 12),
+        Version::V6 => (1..=4).contains(&kind),
+    };
+    let quoted = walk::ip_packet(quote, version, Policy::Lenient).filter(|_| is_error)?;
+    // an error goes to who sent the packet
+    if quoted.protocol != Protocol::UDP || quoted.source() != ip.destination() {
+        return None;
+    }
+    let [s0, s1, d0, d1] = *quoted.content.first_chunk::<4>()?;
+    let ends = Ends {
+        local: SocketAddr::new(quoted.source(), u16::from_be_bytes([s0, s1])),
+        remote: SocketAddr::new(quoted.destination(), u16::from_be_bytes([d0, d1])),
+    };
+    // port unreachable (RFC 792, RFC 4443 §3.1)
+    let is_refused = (kind, code) == if version == Version::V4 { (3, 3) } else { (1, 4) };
+    Some((ends, is_refused))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PROFILE: DatagramProfile = DatagramProfile { ttl: 9, tos: 0xb8, dont_fragment: true };
+
+    fn ends(six: bool) -> Ends {
+        let [local, remote] = match six {
+            true => ["[fd00::1]:5000", "[fd00::2]:53"],
+            false => ["10.0.0.1:5000", "10.0.0.2:53"],
+        };
+        Ends { local: local.parse().unwrap(), remote: remote.parse().unwrap() }
+    }
+
+    fn turned(ends: Ends) -> Ends {
+        Ends { local: ends.remote, remote: ends.local }
+    }
+
+    fn packet(six: bool, message: &[u8]) -> Vec<u8> {
+        let header_len = if six { ipv6::LEN } else { ipv4::LEN };
+        let mut bytes = vec![0; header_len + udp::LEN + message.len()];
+        let (header, content) = bytes.split_at_mut(header_len);
+        write_ip(header, &ends(six), &PROFILE, (content.len(), 7));
+        write_udp(content, &ends(six), message);
+        bytes
+    }
+
+    /// An error of this kind and code from the peer, which quotes a packet of ours.
+    fn icmp(six: bool, kind: u8, code: u8, quote: &[u8]) -> Vec<u8> {
+        let header_len = if six { ipv6::LEN } else { ipv4::LEN };
+        let mut content = vec![kind, code, 0, 0, 0, 0, 0, 0];
+        content.extend_from_slice(quote);
+        let back = turned(ends(six));
+        let mut bytes = vec![0; header_len];
+        write_ip(&mut bytes, &back, &PROFILE, (content.len(), 1));
+        let (protocol, at) = if six { (Protocol::ICMPV6, 6) } else { (Protocol::ICMP, 9) };
+        bytes[at] = protocol.0;
+        let pseudo = match six {
+            true => {
+                let len = content.len() as u32;
+                Sum::pseudo(back.local.ip(), back.remote.ip(), protocol, len).unwrap()
+            }
+            false => {
+                (bytes[10], bytes[11]) = (0, 0);
+                let sum = checksum(&bytes).to_be_bytes();
+                bytes[10..12].copy_from_slice(&sum);
+                Sum::ZERO
+            }
+        };
+        let sum = pseudo.add_bytes(&content).checksum().to_be_bytes();
+        content[2..4].copy_from_slice(&sum);
+        bytes.extend_from_slice(&content);
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(six: bool, message in prop::collection::vec(any::<u8>(), 0..200)) {
+            let bytes = packet(six, &message);
+            prop_assert_eq!(read(&bytes), Some((turned(ends(six)), &message[..])));
+            // a datagram of the wire library, which meters read
+            let mut frame = vec![0; 12];
+            frame.extend_from_slice(if six { &[0x86, 0xdd] } else { &[0x08, 0x00] });
+            frame.extend_from_slice(&bytes);
+            let datagram = wirebeat_wire::datagram::Datagram::parse(&frame).unwrap();
+            prop_assert_eq!((datagram.ttl, datagram.tos, datagram.payload), (9, 0xb8, &message[..]));
+        }
+
+        /// One bit that is wrong is found, but for those that leave no checksum.
+        #[test]
+        fn damage_is_found(six: bool, message in prop::collection::vec(any::<u8>(), 1..60), bit: prop::sample::Index, any: Vec<u8>) {
+            let bytes = packet(six, &message);
+            let at = if six { ipv6::LEN } else { ipv4::LEN };
+            let mut damaged = bytes.clone();
+            let bit = (at + udp::LEN) * 8 + bit.index(message.len() * 8);
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_eq!(read(&damaged), None);
+            let _ = (read(&any), read_icmp(&any));
+        }
+
+        #[test]
+        fn errors_are_those_about_datagrams_of_ours(six: bool, kind: u8, code: u8, cut in 0..60_usize) {
+            let quote = packet(six, &[1; 20]);
+            let told = read_icmp(&icmp(six, kind, code, &quote));
+            let is_error = if six { (1..=4).contains(&kind) } else { matches!(kind, 3 | 11 | 12) };
+            let refused = (kind, code) == if six { (1, 4) } else { (3, 3) };
+            prop_assert_eq!(told, is_error.then_some((ends(six), refused)));
+            let _ = read_icmp(&icmp(six, kind, code, &quote[..cut.min(quote.len())]));
+        }
+    }
+
+    #[test]
+    fn checksums_that_are_left_out_or_left_to_a_card_are_not_wrong() {
+        for six in [false, true] {
+            let at = if six { ipv6::LEN } else { ipv4::LEN } + udp::CHECKSUM;
+            let mut bytes = packet(six, b"hello");
+            let whole = ends(six);
+            let len = (udp::LEN + 5) as u32;
+            let pseudo =
+                Sum::pseudo(whole.local.ip(), whole.remote.ip(), Protocol::UDP, len).unwrap();
+            bytes[at..at + 2].copy_from_slice(&pseudo.folded().to_be_bytes());
+            assert!(read(&bytes).is_some(), "{six}");
+            bytes[at..at + 2].copy_from_slice(&[0, 0]);
+            assert_eq!(read(&bytes).is_some(), !six, "IPv6 has a checksum always");
+        }
+    }
+}
