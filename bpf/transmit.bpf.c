@@ -22,7 +22,7 @@ const volatile __u32 base_len; /* length of the frames that the kernel hands to 
 const volatile __u32 paced; /* whether any slot has a launch time */
 const volatile __u32 shared_sequences; /* whether several cores number the same tags */
 const volatile __u32 blocks; /* whether they take numbers many at a time; see `number` */
-const volatile __u32 own_histograms; /* tags from this on share one histogram */
+const volatile __u32 own_histograms; /* tags from this on share theirs */
 const volatile __u64 late_after_ns; /* later than this is late, for frames without a drift */
 const volatile __u32 shared_len; /* bytes of the shared memory, without what lies behind for the longest frame */
 /* Never read: so that BTF, and with it user space, has the type of what stands in the ring. */
@@ -76,22 +76,22 @@ struct {
 	__type(value, __u64);
 } sequences SEC(".maps");
 
-/* Departure error by tag: what is exact. */
+/* Departures by tag: what is exact. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct wb_lateness);
-} lateness SEC(".maps");
+	__type(value, struct wb_departures);
+} departures SEC(".maps");
 
-/* Its histograms: those of the first `own_histograms` tags, and behind them that of all others, if there are any. */
+/* Their histograms: those of the first `own_histograms` tags, and behind them those that all others share, if there are any. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct wb_histogram);
+	__type(value, struct wb_departure_counts);
 } histograms SEC(".maps");
 
 /* Where frames go. */
@@ -343,20 +343,37 @@ static __always_inline __u32 own_number(struct wb_slot *slot)
 	return *(__u32 *)&slot->sequence_at;
 }
 
-/* Counts how late a frame left. One that may leave however late it is has the usual limit. */
-static __always_inline void record_lateness(struct wb_slot *slot, __u32 tag, __u64 late)
+/* `record` for moments whose buckets do not say how many values there are. */
+static __always_inline void record_counted(struct wb_moments *moments, __u64 *counts, __u64 value)
+{
+	moments->count++;
+	record(moments, counts, value);
+}
+
+/* Counts a frame that left at `now`, and how late. One that may leave however late it is has the usual limit. */
+static __always_inline void record_departure(struct wb_slot *slot, __u32 tag, __u64 now, __u64 late)
 {
 	__u64 limit = slot->drift_ns == ~0ull ? late_after_ns : slot->drift_ns;
-	struct wb_lateness *error = bpf_map_lookup_elem(&lateness, &tag);
+	struct wb_departures *of = bpf_map_lookup_elem(&departures, &tag);
 	__u32 at = tag < own_histograms ? tag : own_histograms;
-	struct wb_histogram *histogram = bpf_map_lookup_elem(&histograms, &at);
+	struct wb_departure_counts *counts = bpf_map_lookup_elem(&histograms, &at);
+	__u64 before;
 
-	if (!error || !histogram)
+	if (!of || !counts)
 		return;
-	error->moments.count++;
 	if (late > limit)
-		error->late++;
-	record(&error->moments, histogram->counts, late);
+		of->late++;
+	record_counted(&of->lateness, counts->lateness, late);
+	before = of->last_late;
+	if (of->last_ns) {
+		record_counted(&of->gap, counts->gap, now - of->last_ns);
+		if (late < before)
+			record_counted(&of->shorter, counts->shorter, before - late);
+		else
+			record_counted(&of->longer, counts->longer, late - before);
+	}
+	of->last_ns = now;
+	of->last_late = late;
 }
 
 /* A run that sends nothing. */
@@ -675,7 +692,7 @@ int wb_transmit(struct xdp_md *ctx)
 		batch_state = LATE;
 	}
 	if (paced && launch)
-		record_lateness(slot, tag, now - launch);
+		record_departure(slot, tag, now, now - launch);
 	advance(consumed);
 	if (tx_mode != WB_TX_REPEAT)
 		fetch_next();

@@ -32,7 +32,7 @@ struct wb_moments {
 	__u64 squares_low;
 	__u64 squares_high;
 	__u64 negative; /* values below zero, which the histogram does not hold */
-	__u64 count; /* how many values, where several share the buckets that would say it (`struct wb_lateness`); else 0 */
+	__u64 count; /* how many values, where several share the buckets that would say it (`struct wb_departures`); else 0 */
 };
 
 struct wb_distribution {
@@ -127,15 +127,26 @@ struct wb_tx_tag {
 	__u64 expired_payload;
 };
 
-/* How late the frames of one tag left one transmit core: all that is exact. The buckets lie apart, in a `struct wb_histogram`. */
-struct wb_lateness {
-	struct wb_moments moments;
+/*
+ * When the frames of one tag that had launch times left one transmit core: all that is exact. The buckets lie apart, in a
+ * `struct wb_departure_counts`. Gaps are those between its frames on that core.
+ */
+struct wb_departures {
+	struct wb_moments lateness; /* departure less launch time */
+	struct wb_moments gap; /* a departure less the one before */
+	struct wb_moments longer; /* gaps less the planned ones, of those that were not shorter … */
+	struct wb_moments shorter; /* … and the other way round */
 	__u64 late; /* how many left later than their drift, or than `late_after_ns` */
-	__u64 reserved[7];
+	__u64 last_ns; /* the departure before; 0 before the first … */
+	__u64 last_late; /* … and how late that was */
+	__u64 reserved[5];
 };
 
-struct wb_histogram {
-	__u64 counts[WB_BUCKETS];
+struct wb_departure_counts {
+	__u64 lateness[WB_BUCKETS];
+	__u64 gap[WB_BUCKETS];
+	__u64 longer[WB_BUCKETS];
+	__u64 shorter[WB_BUCKETS];
 };
 
 /* ---- receive ---- */

@@ -21,7 +21,7 @@ use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
 use pcap_file::{DataLink, Endianness, PcapError};
-use wirebeat_meter::distribution::Recorder;
+use wirebeat_meter::departures::DepartureRecorder;
 use wirebeat_units::{Nanos, fault};
 use wirebeat_wire::codec::Moment;
 
@@ -50,7 +50,7 @@ struct Tag {
     next: u32,
     totals: TxTotals,
     span: Option<(Nanos, Nanos)>,
-    error: Recorder,
+    departures: DepartureRecorder,
 }
 
 /// A port that writes to a capture file.
@@ -162,7 +162,7 @@ impl<W: Write + Send> PcapTx<W> {
         tag.totals.sent.add(meta.counted);
         tag.span = Some((tag.span.map_or(self.last, |(first, _)| first), self.last));
         if meta.launch != Nanos::ZERO {
-            tag.error.record(0);
+            tag.departures.record(self.last, 0);
         }
         Ok(())
     }
@@ -235,7 +235,7 @@ impl<W: Write + Send> TxPort for PcapTx<W> {
     fn departures(&self, tag: u32) -> DepartureRecord {
         let record = |tag: &Tag| DepartureRecord {
             span: tag.span,
-            error: tag.error.distribution(),
+            departures: tag.departures.departures(),
             late: 0,
         };
         self.tags.get(tag as usize).map(record).unwrap_or_default()
@@ -373,7 +373,10 @@ mod tests {
         let mut port = port(&OPTIONS);
         send(&mut port, &[(60, 0, 0), (60, 0, 7), (60, 0, 0)]);
         let record = port.departures(0);
-        assert_eq!((record.error.moments.count, record.error.moments.max), (1, 0));
+        assert_eq!(
+            (record.departures.lateness.moments.count, record.departures.lateness.moments.max),
+            (1, 0)
+        );
         let times: Vec<_> = read(&port.finish().unwrap()).1.iter().map(|(at, _)| *at).collect();
         assert_eq!(times, [0, 7, 7]);
     }

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::ops::{AddAssign, SubAssign};
 
 use wirebeat_meter::codecs::{Answer, Ends};
+use wirebeat_meter::departures::Departures;
 use wirebeat_meter::summary::Distribution;
 pub use wirebeat_traffic::program::Counted;
 use wirebeat_traffic::program::Late;
@@ -300,13 +301,13 @@ pub struct Repeat {
 pub struct DepartureRecord {
     /// Departure of the first and of the last frame, on the clock of the run.
     pub span: Option<(Nanos, Nanos)>,
-    /// Departure minus launch time, in ns. From tag [`OWN_HISTOGRAMS`] on without a histogram.
-    pub error: Distribution,
+    /// Lateness and gaps of those with a launch time. From tag [`OWN_HISTOGRAMS`] on without histograms.
+    pub departures: Departures,
     /// How many were later than their flow allows ([`late_after`]).
     pub late: u64,
 }
 
-/// Tags from this on share one histogram of send lateness on each transmit core: one takes 31 KiB.
+/// Tags from this on share one histogram of each kind on each transmit core: the four of a tag take 124 KiB.
 pub const OWN_HISTOGRAMS: u32 = 512;
 /// Later than this is late, where the flow does not say otherwise.
 pub const LATE_AFTER: Nanos = RunSpec::DEFAULT_DRIFT;
@@ -537,9 +538,9 @@ pub trait TxPort: Send {
         DepartureRecord::default()
     }
 
-    /// The histogram of the send lateness of all tags from [`OWN_HISTOGRAMS`] on.
-    fn shared_errors(&self) -> Vec<(u16, u64)> {
-        Vec::new()
+    /// The buckets of the histograms of all tags from [`OWN_HISTOGRAMS`] on.
+    fn shared_departures(&self) -> Departures {
+        Departures::default()
     }
 
     /// How it was kept from its CPU; only ports that wait for launch times themselves know.

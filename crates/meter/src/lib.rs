@@ -8,6 +8,7 @@
 pub mod bins;
 pub mod codecs;
 pub mod connections;
+pub mod departures;
 pub mod distribution;
 pub mod filter;
 pub mod flow;

@@ -6,6 +6,7 @@
 use wirebeat_units::FrameLen;
 
 use crate::bins::MAX_BINS;
+use crate::departures::Departures;
 use crate::histogram::BUCKETS;
 use crate::interval::{FlowBooks, MeterBooks};
 use crate::session::{Arrivals, SessionCounts, SessionSummary};
@@ -117,6 +118,17 @@ impl Distribution {
     pub fn validate(&self, limit: u64) -> Result<(), InvalidSummary> {
         let invalid = |problem| InvalidSummary { place: "distribution".to_owned(), problem };
         check_distribution(self, limit, true).map_err(invalid)
+    }
+}
+
+impl Departures {
+    /// Checks what at most `limit` frames gave values for.
+    pub fn validate(&self, limit: u64) -> Result<(), InvalidSummary> {
+        self.each().into_iter().try_for_each(|of| of.validate(limit))?;
+        let [_, gap, longer, shorter] = self.each().map(|of| of.moments.count);
+        // each is at most COUNT_MAX by now
+        ensure(longer + shorter == gap, "gaps that are neither too long nor too short")
+            .map_err(|problem| InvalidSummary { place: "departures".to_owned(), problem })
     }
 }
 

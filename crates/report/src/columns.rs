@@ -198,6 +198,17 @@ columns! {
     "send_lateness_p50_ns", "send lateness p50", Time, Brief, of(&flow.sent.as_ref()?.send_lateness_ns, P50);
     "send_lateness_p99_ns", "send lateness p99", Time, Brief, of(&flow.sent.as_ref()?.send_lateness_ns, P99);
     "send_lateness_max_ns", "send lateness max", Time, Full, of(&flow.sent.as_ref()?.send_lateness_ns, MAX);
+    "inter_departure_min_ns", "inter-departure min", Time, Full, of(&flow.sent.as_ref()?.inter_departure_ns, MIN);
+    "inter_departure_mean_ns", "inter-departure mean", Time, Full, flow.sent.as_ref()?.inter_departure_ns.mean.map(Number::Real);
+    "inter_departure_p50_ns", "inter-departure p50", Time, Full, of(&flow.sent.as_ref()?.inter_departure_ns, P50);
+    "inter_departure_p99_ns", "inter-departure p99", Time, Full, of(&flow.sent.as_ref()?.inter_departure_ns, P99);
+    "inter_departure_max_ns", "inter-departure max", Time, Full, of(&flow.sent.as_ref()?.inter_departure_ns, MAX);
+    "departure_gap_error_p50_ns", "departure gap error p50", Time, Full, of(&flow.sent.as_ref()?.gap_error_ns, P50);
+    "departure_gap_error_p99_ns", "departure gap error p99", Time, Full, of(&flow.sent.as_ref()?.gap_error_ns, P99);
+    "departure_gap_error_max_ns", "departure gap error max", Time, Full, of(&flow.sent.as_ref()?.gap_error_ns, MAX);
+    "signed_departure_gap_error_min_ns", "signed departure gap error min", Time, Full, of(&flow.sent.as_ref()?.signed_gap_error_ns, MIN);
+    "signed_departure_gap_error_mean_ns", "signed departure gap error mean", Time, Full, flow.sent.as_ref()?.signed_gap_error_ns.mean.map(Number::Real);
+    "signed_departure_gap_error_max_ns", "signed departure gap error max", Time, Full, of(&flow.sent.as_ref()?.signed_gap_error_ns, MAX);
 }
 
 columns! {

@@ -7,6 +7,7 @@ mod forms;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
+use wirebeat_meter::departures::{DepartureRecorder, Departures};
 use wirebeat_meter::distribution::Recorder;
 use wirebeat_meter::flow::{Expectation, FlowMeter, Sample};
 use wirebeat_meter::memory::Memory;
@@ -134,7 +135,7 @@ impl Plan {
         let gap = rate.deadline(1);
         let mut noise = Noise(u64::from(self.id));
         let late_after = Nanos::from_micros(100);
-        let (mut error, mut late) = (Recorder::default(), 0);
+        let (mut left, mut late) = (DepartureRecorder::default(), 0);
         let expected = Expectation { nominal_gap: Some(gap), delay_base: 0 };
         let mut meter = FlowMeter::new(expected, 1024, None);
         let mut departures = Vec::new();
@@ -142,9 +143,9 @@ impl Plan {
         let mut arrival = 0;
         for index in 0..self.frames {
             let lateness = noise.time(self.lateness);
-            error.record(lateness as i64);
             late += u64::from(lateness > late_after.get());
             let departure = rate.deadline(index).get() + lateness;
+            left.record(Nanos::new(departure), lateness as i64);
             departures.push(Nanos::new(departure));
             let delay = noise.time(self.delay);
             arrival = (departure + delay).max(arrival + 67);
@@ -175,7 +176,7 @@ impl Plan {
             requested: self.volume(self.frames),
             sent: self.volume(self.frames),
             departures: Some((departures[0], departures[departures.len() - 1])),
-            send_lateness: error.distribution(),
+            left: left.departures(),
             late,
             late_after,
             ..SentFlow::default()
@@ -303,7 +304,7 @@ pub(crate) fn facts(command: &str) -> RunFacts {
 pub(crate) fn both(plans: &[Plan]) -> (SenderSide, ReceiverSide) {
     let mut sender = SenderSide {
         stations: vec![station("wb0", Some("in the kernel"))],
-        shared_errors: Vec::new(),
+        shared_departures: Departures::default(),
         flows: Vec::new(),
     };
     let mut summary = MeterSummary::default();
@@ -361,7 +362,7 @@ fn a_flow_of_many_devices() {
         let plan = Plan { frames: 250, rate: 100, id, lost_ppm, name: "", ..VOICE };
         let (sent, received) = plan.run();
         summary.flows.insert(id, received);
-        all.send_lateness.merge(&sent.send_lateness);
+        all.left.merge(&sent.left);
         all.late += sent.late;
         all.departures = sent.departures;
         members.push(SentFlow { name: format!("BK.{id:03}"), offered: None, ..sent });
@@ -378,7 +379,7 @@ fn a_flow_of_many_devices() {
     };
     let sender = SenderSide {
         stations: vec![station("wb0", Some("in the kernel"))],
-        shared_errors: Vec::new(),
+        shared_departures: Departures::default(),
         flows: vec![sensors],
     };
     let receiver = ReceiverSide {
@@ -399,7 +400,7 @@ fn sending_without_a_receiver() {
     (sent.sent, sent.expired) = (plan.volume(49_990), 10);
     let sender = SenderSide {
         stations: vec![station("eth1", Some("hybrid"))],
-        shared_errors: Vec::new(),
+        shared_departures: Departures::default(),
         flows: vec![sent],
     };
     let command = "wirebeat send --to 10.0.0.2:9 --interface eth1 --rate 200kpps --late drop";
@@ -483,9 +484,9 @@ fn a_run_in_which_much_went_wrong() {
     let bulk = &mut sender.flows[1];
     (bulk.sent.frames, bulk.expired, bulk.failed) = (89_040, 900, 60);
     bulk.departures = Some((Nanos::ZERO, Nanos::from_millis(2_100)));
-    let mut late = Recorder::default();
-    (0..89_040).for_each(|frame| late.record(frame * 3));
-    bulk.send_lateness = late.distribution();
+    let mut left = DepartureRecorder::default();
+    (0..89_040).for_each(|frame| left.record(Nanos::new(23_584 * frame), frame as i64 * 3));
+    bulk.left = left.departures();
     bulk.late = (0..89_040).filter(|frame| frame * 3 > 100_000).count() as u64;
     let flow = receiver.summary.flows.get_mut(&2).unwrap();
     flow.sequence.reordered = 40;

@@ -181,13 +181,13 @@ pub(crate) fn shared_histograms(summary: &MeterSummary) -> Option<String> {
     })
 }
 
-/// That some flows have no histogram of send lateness, if so.
-pub(crate) fn shared_errors(tags: &[TxFlowStats]) -> Option<String> {
-    let shared = tags.iter().filter(|sent| sent.error.missing() > 0).count();
+/// That some flows have no histograms of their departures, if so.
+pub(crate) fn shared_departures(tags: &[TxFlowStats]) -> Option<String> {
+    let shared = tags.iter().filter(|sent| sent.departures.lateness.missing() > 0).count();
     (shared > 0).then(|| {
         format!(
-            "the sender keeps histograms of the send lateness of the first {OWN_HISTOGRAMS} flows and parts of flows: \
-             {shared} more share one, so that they have no percentiles of their own; counts, minimum, mean, standard \
+            "the sender keeps histograms of the departures of the first {OWN_HISTOGRAMS} flows and parts of flows: \
+             {shared} more share theirs, so that they have no percentiles of their own; counts, minimum, mean, standard \
              deviation and maximum are exact for each"
         )
     })

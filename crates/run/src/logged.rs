@@ -12,6 +12,7 @@ use wirebeat_capture::packet_log::ClockRelation;
 use wirebeat_capture::packet_log::logged_run::{LogEnd, LogHead, LoggedPort};
 use wirebeat_capture::packet_log::read::{Cut, LogReader};
 use wirebeat_capture::packet_log::rebuild::{Rebuilt, RebuiltPort, SentFrames, rebuild};
+use wirebeat_meter::departures::Departures;
 use wirebeat_meter::summary::MeterSummary;
 use wirebeat_report::assemble::{
     Attribution, Clocks, ReceiverSide, RunFacts, SenderSide, SentFlow, assemble,
@@ -205,11 +206,15 @@ fn sender(rebuilt: &Rebuilt) -> Option<SenderSide> {
     };
     let flows: Vec<SentFlow> =
         flows.into_iter().map(|(id, sent)| sent_flow(id, sent, start, &rebuilt.head)).collect();
-    (!flows.is_empty()).then_some(SenderSide { stations, flows, shared_errors: Vec::new() })
+    (!flows.is_empty()).then_some(SenderSide {
+        stations,
+        flows,
+        shared_departures: Departures::default(),
+    })
 }
 
 fn sent_flow(id: u16, sent: SentFrames, start: Nanos, head: &LogHead) -> SentFlow {
-    let SentFrames { frames, bytes, payload_bytes, failed, expired, span, lateness } = sent;
+    let SentFrames { frames, bytes, payload_bytes, failed, expired, span, departures: left } = sent;
     let by_headers = |port: &LoggedPort| {
         port.meter.as_ref().is_some_and(|meter| meter.by_headers.contains_key(&id))
     };
@@ -240,7 +245,7 @@ fn sent_flow(id: u16, sent: SentFrames, start: Nanos, head: &LogHead) -> SentFlo
         failed,
         expired,
         departures: span.map(|(first, last)| (from_start(first), from_start(last))),
-        send_lateness: lateness,
+        left,
         ..SentFlow::default()
     }
 }

@@ -11,7 +11,8 @@ use wirebeat_engine::drive::disorder::Disorder;
 use wirebeat_engine::drive::{Driven, TxFlowStats};
 use wirebeat_host::CpuTimes;
 use wirebeat_host::card::Card;
-use wirebeat_meter::summary::{Distribution, FlowSummary, MeterSummary};
+use wirebeat_meter::departures::Departures;
+use wirebeat_meter::summary::{FlowSummary, MeterSummary};
 use wirebeat_netlink::LinkStats;
 use wirebeat_report::assemble::{Attribution, Clocks, ReceiverSide, RunFacts, assemble};
 use wirebeat_report::model::{
@@ -157,7 +158,7 @@ pub(crate) fn report(
     let mut tags = vec![TxFlowStats::default(); run.plan.program.tags() as usize];
     let mut interruptions = Vec::new();
     let mut card_stamps = Vec::new();
-    let mut shared_errors = Distribution::default();
+    let mut shared_departures = Departures::default();
     for sent in outcome.sent {
         match sent {
             Ok(driven) => {
@@ -166,8 +167,7 @@ pub(crate) fn report(
                 if let Some(error) = driven.error {
                     end = ended_by(&end, &error);
                 }
-                let buckets = driven.shared_errors;
-                shared_errors.merge(&Distribution { buckets, ..Distribution::default() });
+                shared_departures.merge(&driven.shared_departures);
                 add_all(&mut tags, driven.flows);
             }
             Err(error) => {
@@ -260,12 +260,12 @@ pub(crate) fn report(
             let of_cores = OfCores { interruptions: &interruptions, card_stamps: &card_stamps };
             sender_side(&run, (&tags, &outcome.replayed), times, (of_cores, &cards))
         })
-        .map(|side| with_shared(side, shared_errors.buckets))
+        .map(|side| with_shared(side, shared_departures))
         .map(|mut side| {
             side.stations.extend(far_sent.into_iter().flat_map(|sent| sent.summary.stations));
             side
         });
-    machine_notes.extend(facts::shared_errors(&tags));
+    machine_notes.extend(facts::shared_departures(&tags));
     let (costs, spent) = facts::cost(&outcome.cpu, frames);
     machine_notes.extend(facts::disturbances(&spent, &run.lab.machine));
     let cards = receiver.iter().flat_map(|side| &side.stations);

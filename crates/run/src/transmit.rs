@@ -14,6 +14,7 @@ use wirebeat_engine::loopback::VirtualClock;
 use wirebeat_engine::port::{PortError, View};
 use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::scheduling::{Priority, ThreadOrders, realtime_share};
+use wirebeat_meter::departures::Departures;
 use wirebeat_traffic::engines::{Ability, Engine, Pinning};
 use wirebeat_traffic::program::Program;
 use wirebeat_traffic::schedule::{ROUND_MAX, Shard};
@@ -234,10 +235,10 @@ impl TxWorker {
                 let on = format!("CPU {:?}, priority {:?}", self.thread.cpus, self.thread.priority);
                 let what = "preparing the sending thread".into();
                 let error = Some(PortError::System { what, on, source });
-                let (flows, shared_errors) = (Vec::new(), Vec::new());
+                let (flows, shared_departures) = (Vec::new(), Departures::default());
                 return Driven {
                     flows,
-                    shared_errors,
+                    shared_departures,
                     interruptions: None,
                     card_stamps: None,
                     error,

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use wirebeat_meter::distribution::Recorder;
+use wirebeat_meter::departures::{DepartureRecorder, Departures};
 use wirebeat_meter::meter::Meter;
 use wirebeat_meter::observation::{Judged, LoggedFrame};
 use wirebeat_meter::queues::meters;
-use wirebeat_meter::summary::{Distribution, MeterSummary};
+use wirebeat_meter::summary::MeterSummary;
 use wirebeat_units::{Fault, Nanos, fault};
 
 use super::logged_run::{LogEnd, LogHead, MeterFacts};
@@ -68,8 +68,8 @@ pub struct SentFrames {
     pub expired: u64,
     /// When the first and the last left.
     pub span: Option<(Nanos, Nanos)>,
-    /// How late they left, in ns, of those that were due at a time.
-    pub lateness: Distribution,
+    /// Lateness and gaps of those that were due at a time.
+    pub departures: Departures,
 }
 
 impl SentFrames {
@@ -84,7 +84,7 @@ impl SentFrames {
             self.span = Some(stretched(self.span, first));
             self.span = Some(stretched(self.span, last));
         }
-        self.lateness.merge(&other.lateness);
+        self.departures.merge(&other.departures);
     }
 }
 
@@ -162,7 +162,7 @@ struct PortMeters {
     /// Whether the log says what they are told.
     known: bool,
     port: RebuiltPort,
-    lateness: BTreeMap<Option<u16>, Recorder>,
+    departures: BTreeMap<Option<u16>, DepartureRecorder>,
 }
 
 impl PortMeters {
@@ -174,7 +174,7 @@ impl PortMeters {
             queues: BTreeMap::new(),
             known,
             port: RebuiltPort::default(),
-            lateness: BTreeMap::new(),
+            departures: BTreeMap::new(),
         }
     }
 
@@ -211,14 +211,14 @@ impl PortMeters {
         sent.span = Some(stretched(sent.span, row.at));
         if let Some(due) = row.due {
             let lateness = row.at.get().wrapping_sub(due.get()).cast_signed();
-            self.lateness.entry(row.flow).or_default().record(lateness);
+            self.departures.entry(row.flow).or_default().record(row.at, lateness);
         }
     }
 
     fn finish(mut self, receiver_drops: u64) -> RebuiltPort {
-        for (flow, lateness) in self.lateness {
+        for (flow, recorder) in self.departures {
             if let Some(sent) = self.port.sent.get_mut(&flow) {
-                sent.lateness = lateness.distribution();
+                sent.departures = recorder.departures();
             }
         }
         let summaries = self.meters.into_iter().map(Meter::into_summary);

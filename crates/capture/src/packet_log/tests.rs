@@ -539,7 +539,10 @@ fn what_was_sent_is_counted_by_flow() {
     let sent = &rebuilt.ports[1].sent[&Some(1)];
     assert_eq!((sent.frames, sent.bytes, sent.failed, sent.expired), (3, 192, 1, 1));
     assert_eq!(sent.span, Some((Nanos::new(1_007), Nanos::new(1_407))));
-    assert_eq!((sent.lateness.moments.count, sent.lateness.moments.sum), (3, 21));
+    assert_eq!(
+        (sent.departures.lateness.moments.count, sent.departures.lateness.moments.sum),
+        (3, 21)
+    );
 }
 
 #[test]

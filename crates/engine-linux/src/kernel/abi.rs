@@ -15,8 +15,9 @@ pub(crate) use rx::{
     wb_rx_lane as RxLane,
 };
 pub(crate) use tx::{
-    wb_distribution as Distribution, wb_histogram as Histogram, wb_lateness as Lateness,
-    wb_slot as Slot, wb_tx_orders as Orders, wb_tx_progress as Progress, wb_tx_tag as Tag,
+    wb_departure_counts as DepartureCounts, wb_departures as Departures,
+    wb_distribution as Distribution, wb_slot as Slot, wb_tx_orders as Orders,
+    wb_tx_progress as Progress, wb_tx_tag as Tag,
 };
 
 /// Bytes of a slot before its frame.
@@ -122,7 +123,8 @@ const _: () = assert!(
         && offset_of!(Observation, standing) == observation::FLOW + 6
 );
 const _: () = assert!(BUCKETS == wirebeat_meter::histogram::BUCKETS);
-const _: () = assert!(size_of::<Lateness>() == 128 && size_of::<Histogram>() == BUCKETS * 8);
+const _: () =
+    assert!(size_of::<Departures>() == 320 && size_of::<DepartureCounts>() == 4 * BUCKETS * 8);
 const _: () = assert!(size_of::<Flow>() == 128 && size_of::<RxLane>().is_multiple_of(64));
 const _: () = assert!(offset_of!(Detail, delay) == offset_of!(Detail, extents) + EXTENTS * 8);
 const _: () = assert!(size_of::<Detail>() == offset_of!(Detail, delay) + 5 * BUCKETS * 8);

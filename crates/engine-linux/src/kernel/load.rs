@@ -32,7 +32,7 @@ pub(crate) struct Transmitter {
     pub(crate) orders: Arc<Mapped>,
     pub(crate) progress: Arc<Mapped>,
     pub(crate) tags: Mapped,
-    pub(crate) lateness: Mapped,
+    pub(crate) departures: Mapped,
     pub(crate) histograms: Mapped,
     pub(crate) interruptions: Mapped,
     /// What the program keeps for itself from one frame to the next, and the numbers of frames.
@@ -130,7 +130,7 @@ impl Transmitter {
         maps.slots.set_value_size(slot_size as u32).map_err(failed("sizing the ring"))?;
         let counters = counters(&layout.plan);
         entries(&mut maps.tags, counters)?;
-        entries(&mut maps.lateness, counters)?;
+        entries(&mut maps.departures, counters)?;
         entries(&mut maps.histograms, histograms(counters))?;
         entries(&mut maps.sequences, counters)?;
         if let Some(sequences) = sequences {
@@ -227,10 +227,10 @@ impl Transmitter {
             progress: Arc::new(map(maps.bss_progress.as_fd(), size_of::<abi::Progress>())?),
             tags: map(maps.tags.as_fd(), tags * size_of::<abi::Tag>())?,
             interruptions: map(maps.bss_taken.as_fd(), size_of::<abi::Distribution>())?,
-            lateness: map(maps.lateness.as_fd(), tags * size_of::<abi::Lateness>())?,
+            departures: map(maps.departures.as_fd(), tags * size_of::<abi::Departures>())?,
             histograms: map(
                 maps.histograms.as_fd(),
-                histograms(tags as u32) as usize * size_of::<abi::Histogram>(),
+                histograms(tags as u32) as usize * size_of::<abi::DepartureCounts>(),
             )?,
             entered,
             warm_up,
@@ -245,7 +245,7 @@ pub(crate) fn counters(plan: &TxPlan) -> u32 {
     if plan.cut { plan.tags * 2 } else { plan.tags }
 }
 
-/// How many histograms there are: one for each of the first counters, and one for all others.
+/// How many sets of histograms there are: one for each of the first counters, and one for all others.
 fn histograms(counters: u32) -> u32 {
     counters.clamp(1, OWN_HISTOGRAMS + 1)
 }

@@ -13,6 +13,7 @@ use wirebeat_engine::port::{
     TxPlan, TxPort, TxTotals, View,
 };
 use wirebeat_meter::codecs::UnixOffset;
+use wirebeat_meter::departures::Departures;
 use wirebeat_units::{BitRate, BufferLen, Nanos, fault};
 
 use super::Attachment;
@@ -44,6 +45,14 @@ const SLOTS_PACED: (u32, usize) = (1 << 16, 16 << 20);
 pub const EXTERNAL_MIN: usize = 192;
 /// How often one who waits for the program to finish looks at how far it is.
 const LOOK: Nanos = Nanos::from_millis(2);
+
+/// Where the moments and the buckets of each distribution are, in the order of [`Departures::each`].
+const KINDS: [(usize, usize); 4] = [
+    (offset_of!(abi::Departures, lateness), offset_of!(abi::DepartureCounts, lateness)),
+    (offset_of!(abi::Departures, gap), offset_of!(abi::DepartureCounts, gap)),
+    (offset_of!(abi::Departures, longer), offset_of!(abi::DepartureCounts, longer)),
+    (offset_of!(abi::Departures, shorter), offset_of!(abi::DepartureCounts, shorter)),
+];
 
 /// How a kernel port is opened.
 #[derive(Clone, Debug)]
@@ -84,7 +93,7 @@ pub struct KernelTx {
     orders: Arc<Mapped>,
     progress: Arc<Mapped>,
     tags: Mapped,
-    lateness: Mapped,
+    departures: Mapped,
     histograms: Mapped,
     interruptions: Mapped,
     calls: Calls,
@@ -174,7 +183,7 @@ impl KernelTx {
             orders: loaded.orders,
             progress: loaded.progress,
             tags: loaded.tags,
-            lateness: loaded.lateness,
+            departures: loaded.departures,
             histograms: loaded.histograms,
             interruptions: loaded.interruptions,
             calls,
@@ -224,7 +233,7 @@ impl KernelTx {
         let zeros = vec![0; self.own.value_size() as usize];
         self.own.update(&0_u32.to_ne_bytes(), &zeros, MapFlags::ANY).map_err(emptied)?;
         for mapped in
-            [&self.tags, &self.lateness, &self.histograms, &self.interruptions, &sequences]
+            [&self.tags, &self.departures, &self.histograms, &self.interruptions, &sequences]
         {
             mapped.zero();
         }
@@ -293,19 +302,24 @@ impl KernelTx {
         std::iter::once(tag).chain(plan.cut.then_some(tags + tag))
     }
 
-    fn buckets_of(&self, histogram: usize) -> Vec<(u16, u64)> {
-        convert::buckets(&self.histograms, histogram * size_of::<abi::Histogram>())
+    /// The buckets of a set of histograms.
+    fn buckets_of(&self, set: usize) -> [Vec<(u16, u64)>; 4] {
+        let offset = set * size_of::<abi::DepartureCounts>();
+        KINDS.map(|(_, counts)| convert::buckets(&self.histograms, offset + counts))
     }
 
-    /// Adds how late the frames of a counter left.
-    fn add_lateness(&self, counter: usize, to: &mut DepartureRecord) {
-        let offset = counter * size_of::<abi::Lateness>();
-        let moments = offset + offset_of!(abi::Lateness, moments);
+    /// Adds when the frames of a counter left.
+    fn add_departures(&self, counter: usize, to: &mut DepartureRecord) {
+        let offset = counter * size_of::<abi::Departures>();
         let own = counter < OWN_HISTOGRAMS as usize;
-        let buckets = if own { self.buckets_of(counter) } else { Vec::new() };
-        let count = self.lateness.load(moments + offset_of!(convert::RawMoments, count));
-        to.error.merge(&convert::with_moments((&self.lateness, moments), count, buckets));
-        to.late += self.lateness.load(offset + offset_of!(abi::Lateness, late));
+        let buckets = if own { self.buckets_of(counter) } else { Default::default() };
+        let all = to.departures.each_mut().into_iter().zip(KINDS).zip(buckets);
+        for ((all, (moments, _)), buckets) in all {
+            let moments = offset + moments;
+            let count = self.departures.load(moments + offset_of!(convert::RawMoments, count));
+            all.merge(&convert::with_moments((&self.departures, moments), count, buckets));
+        }
+        to.late += self.departures.load(offset + offset_of!(abi::Departures, late));
     }
 
     fn tag_word(&self, index: usize, field: usize) -> u64 {
@@ -500,16 +514,18 @@ impl TxPort for KernelTx {
                 Some((a, b)) => Some((first.min(a), last.max(b))),
                 None => Some((first, last)),
             };
-            self.add_lateness(at, &mut record);
+            self.add_departures(at, &mut record);
         }
         record
     }
 
-    fn shared_errors(&self) -> Vec<(u16, u64)> {
-        match load::counters(&self.options.plan) > OWN_HISTOGRAMS {
-            true => self.buckets_of(OWN_HISTOGRAMS as usize),
-            false => Vec::new(),
+    fn shared_departures(&self) -> Departures {
+        let mut shared = Departures::default();
+        if load::counters(&self.options.plan) > OWN_HISTOGRAMS {
+            let buckets = self.buckets_of(OWN_HISTOGRAMS as usize);
+            shared.each_mut().into_iter().zip(buckets).for_each(|(of, held)| of.buckets = held);
         }
+        shared
     }
 
     fn interruptions(&self) -> Option<Interruptions> {

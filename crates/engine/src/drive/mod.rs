@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use wirebeat_meter::codecs::UnixOffset;
-use wirebeat_meter::summary::Distribution;
+use wirebeat_meter::departures::Departures;
 use wirebeat_traffic::program::{Built, Counted, Image, Late, Program, Stream};
 use wirebeat_traffic::schedule::{Departure, Period, Schedule, Shard, period};
 use wirebeat_units::Nanos;
@@ -251,11 +251,10 @@ pub struct TxFlowStats {
     pub not_reached: Amount,
     /// Departure of the first and of the last frame.
     pub span: Option<(Nanos, Nanos)>,
-    /// Departure minus deadline, in ns, of the frames that had a deadline. From tag [`OWN_HISTOGRAMS`] on without a
-    /// histogram.
+    /// Lateness and gaps of the frames that had a deadline. From tag [`OWN_HISTOGRAMS`] on without histograms.
     ///
     /// [`OWN_HISTOGRAMS`]: crate::port::OWN_HISTOGRAMS
-    pub error: Distribution,
+    pub departures: Departures,
     /// How many were later than their flow allows ([`late_after`]).
     pub late: u64,
     /// More were not reached than that: they were too many to be counted in a moment.
@@ -267,8 +266,8 @@ pub struct TxFlowStats {
 pub struct Driven {
     /// By tag: flows by their index, and behind them their members. Those of other ports stay zero.
     pub flows: Vec<TxFlowStats>,
-    /// The histogram of the errors of all those that have none of their own.
-    pub shared_errors: Vec<(u16, u64)>,
+    /// The buckets of the histograms of all those that have none of their own.
+    pub shared_departures: Departures,
     /// How its core was interrupted, where the port knows.
     pub interruptions: Option<Interruptions>,
     /// What its card stamped, where it was asked to.
@@ -376,11 +375,11 @@ pub fn drive<P: TxPort, C: Clock>(port: &mut P, clock: &C, job: &Job<'_>, plan: 
         listener.changes.leave(listener.core);
     }
     let error = outcome.err().or(stopped.err());
-    let shared_errors = tally.shared_errors(port);
+    let shared_departures = tally.shared_departures(port);
     let flows = tally.finish(port, job);
     Driven {
         flows,
-        shared_errors,
+        shared_departures,
         interruptions: port.interruptions(),
         card_stamps: port.card_stamps(),
         error,
@@ -481,15 +480,15 @@ impl TxCounters {
         let Some(line) = self.lines.get_mut(tag as usize) else { return };
         line.span = Some((line.span.map_or(now, |(first, _)| first), now));
         if let Some(late) = late {
-            self.errors.record(tag, late);
+            self.errors.record(tag, now, late);
         }
     }
 
-    /// The histogram of errors that tags share, here and in the port.
-    fn shared_errors<P: TxPort>(&self, port: &P) -> Vec<(u16, u64)> {
+    /// The buckets of the histograms that tags share, here and in the port.
+    fn shared_departures<P: TxPort>(&self, port: &P) -> Departures {
         let mut all = self.errors.shared();
-        all.merge(&Distribution { buckets: port.shared_errors(), ..Distribution::default() });
-        all.buckets
+        all.merge(&port.shared_departures());
+        all
     }
 
     /// Joins what the port says. What it has given back was not sent in time, like what the schedule still has
@@ -501,8 +500,8 @@ impl TxCounters {
         let lines = self.lines.into_iter().zip(totals).zip(0u32..);
         let join = |((line, total), tag): ((TagCounters, TxTotals), u32)| {
             let held = port.departures(tag);
-            let (mut error, late) = self.errors.of(tag);
-            error.merge(&held.error);
+            let (mut departures, late) = self.errors.of(tag);
+            departures.merge(&held.departures);
             let (mut requested, mut not_reached) = (line.requested, line.not_reached);
             requested -= total.withdrawn;
             if (!told || self.behind) && !job.program.is_unlimited(job.program.flow_of(tag)) {
@@ -517,7 +516,7 @@ impl TxCounters {
                 failed: total.failed,
                 not_reached,
                 span: line.span.or(held.span),
-                error,
+                departures,
                 late: late + held.late,
                 uncounted: self.uncounted && not_reached != Amount::default(),
             }

@@ -157,8 +157,8 @@ fn frames_leave_at_their_deadlines_with_number_and_time() {
     let frames = [sent.requested, sent.sent, sent.expired, sent.failed, sent.not_reached];
     assert_eq!(frames.map(|amount| amount.frames), [1000, 1000, 0, 0, 0]);
     assert_eq!(sent.sent, Amount { frames: 1000, fragments: 0, bytes: 64_000, payload: 18_000 });
-    assert_eq!(sent.error.moments.count, 1000);
-    assert!(sent.error.moments.min >= 0);
+    assert_eq!(sent.departures.lateness.moments.count, 1000);
+    assert!(sent.departures.lateness.moments.min >= 0);
 }
 
 #[test]
@@ -190,7 +190,11 @@ fn frames_later_than_their_drift_are_dropped_and_take_no_number() {
     assert_eq!((requested.frames, left + expired), (1_000_000, 1_000_000));
     let arrived = arrivals(&mut b);
     assert!(arrived.iter().map(|(_, probe)| probe.sequence).eq(0..left as u32));
-    assert!(sent.error.moments.max <= 5_000, "{:?}", sent.error.moments);
+    assert!(
+        sent.departures.lateness.moments.max <= 5_000,
+        "{:?}",
+        sent.departures.lateness.moments
+    );
 }
 
 /// A clock that counts how often it is waited on.
@@ -234,7 +238,7 @@ fn two_senders_with_nothing_to_send_for_a_day_take_a_few_steps() {
                     let driven = world.drive_flows(&mut a, &Counted { clock, waits }, &[flow]);
                     let sent = driven.flows[flow as usize].clone();
                     assert_eq!(sent.sent.frames, 10);
-                    sent.error.moments.max
+                    sent.departures.lateness.moments.max
                 })
             })
             .collect();
@@ -336,8 +340,8 @@ fn an_overloaded_sender_that_drops_late_frames_sends_as_much_as_one_that_does_no
             let dropping = overloaded(rate, departures, Late::Drop(drift));
             let what = format!("{rate} pps{departures}, drift {drift:?}: {dropping:?}");
             assert!(dropping.sent.frames * 2 > sent.sent.frames, "{what}");
-            assert!(dropping.error.moments.max <= drift.get() as i64, "{what}");
-            assert_eq!(dropping.error.moments.count, dropping.sent.frames);
+            assert!(dropping.departures.lateness.moments.max <= drift.get() as i64, "{what}");
+            assert_eq!(dropping.departures.lateness.moments.count, dropping.sent.frames);
             let mut books = dropping.sent;
             books += dropping.expired;
             assert_eq!(books, dropping.requested, "{what}");
@@ -454,7 +458,7 @@ fn frames_for_a_card_that_waits_are_handed_over_ahead_with_their_own_times() {
     let driven = world.drive(&mut port, Shard::WHOLE);
     assert!(driven.error.is_none());
     for flow in &driven.flows {
-        let error = flow.error.moments;
+        let error = flow.departures.lateness.moments;
         assert_eq!((error.count, error.min, error.max), (flow.sent.frames, 0, 0));
     }
     let mut expected: Vec<_> = (0..1000).map(|at| (at * 1_000, 0)).collect();
@@ -488,11 +492,14 @@ fn frames_that_the_port_refuses_have_no_departure() {
     let driven = world.drive(&mut port, Shard::WHOLE);
     let sent = &driven.flows[0];
     assert_eq!((sent.sent.frames, sent.failed.frames), (666, 333));
-    assert_eq!((sent.failed, sent.error.moments.count), (port.refused, 666));
+    assert_eq!((sent.failed, sent.departures.lateness.moments.count), (port.refused, 666));
     assert_eq!(world.live.frames.load(Ordering::Relaxed), 666);
     let all = World::new(&[(Some(100_000), 10)]);
     let driven = all.drive(&mut Slow::new(&all, Nanos::ZERO, 1), Shard::WHOLE);
-    assert_eq!((driven.flows[0].span, driven.flows[0].error.moments.count), (None, 0));
+    assert_eq!(
+        (driven.flows[0].span, driven.flows[0].departures.lateness.moments.count),
+        (None, 0)
+    );
 }
 
 #[test]
@@ -513,7 +520,7 @@ fn of_a_packet_in_fragments_all_leave_or_none() {
         [sent.sent.fragments, sent.expired.fragments],
         [2 * sent.sent.frames, 2 * sent.expired.frames]
     );
-    assert_eq!(sent.error.moments.count, sent.sent.frames);
+    assert_eq!(sent.departures.lateness.moments.count, sent.sent.frames);
     let mut frames = Vec::new();
     let read = |port: &mut LoopbackRx, frames: &mut Vec<Vec<u8>>| {
         port.receive(Nanos::ZERO, |arrival| frames.push(arrival.bytes.to_vec())).unwrap()
@@ -572,7 +579,7 @@ fn a_stop_ends_a_flood() {
     assert_eq!(sent.sent, sent.requested);
     assert_eq!(arrivals(&mut b).len() as u64, sent.sent.frames);
     // without a rate there is no deadline to be late for
-    assert_eq!(sent.error.moments.count, 0);
+    assert_eq!(sent.departures.lateness.moments.count, 0);
     assert!(sent.span.unwrap().1 < world.end.saturating_add(Nanos::from_micros(10)));
 }
 

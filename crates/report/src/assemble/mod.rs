@@ -24,7 +24,8 @@ pub use beside::side_by_side;
 pub use intervals::{FlowIntervalCounts, IntervalCounts, interval};
 pub use sessions::{SessionGroup, SessionIntervalCounts, session_interval};
 
-use wirebeat_meter::summary::{Distribution, MeterSummary};
+use wirebeat_meter::departures::Departures;
+use wirebeat_meter::summary::MeterSummary;
 use wirebeat_units::{FrameRate, Nanos};
 
 use crate::model::{
@@ -108,8 +109,8 @@ pub struct SenderSide {
     pub stations: Vec<Station>,
     /// Each flow.
     pub flows: Vec<SentFlow>,
-    /// The histogram of send lateness of all that have none of their own: (bucket, count), in order.
-    pub shared_errors: Vec<(u16, u64)>,
+    /// The buckets of the histograms of all that have none of their own.
+    pub shared_departures: Departures,
 }
 
 /// How a receiver recognises the frames of a flow. What it does not recognise is not measured, and not lost.
@@ -167,8 +168,8 @@ pub struct SentFlow {
     pub failed: u64,
     /// First and last departure, from the start of the run.
     pub departures: Option<(Nanos, Nanos)>,
-    /// Departure time less deadline, in ns, of the frames that were sent.
-    pub send_lateness: Distribution,
+    /// Lateness and gaps of the frames that were sent and had deadlines.
+    pub left: Departures,
     /// Frames that were sent later than `late_after`.
     pub late: u64,
     /// Frames with a greater send lateness are late.
@@ -207,8 +208,8 @@ pub fn assemble(
     let pairs = pair::pair(sender.as_ref(), receiver.as_ref());
     let flows: Vec<_> = pairs.iter().map(|pair| pair.report(uncertainty)).collect();
     let shared = receiver.as_ref().map(|receiver| &receiver.summary.shared);
-    let shared_errors = sender.as_ref().map_or(&[][..], |sender| &sender.shared_errors);
-    let total = pair::total(&pairs, &flows, shared_errors, shared, uncertainty);
+    let shared_departures = sender.as_ref().map(|sender| &sender.shared_departures);
+    let total = pair::total(&pairs, &flows, shared_departures, shared, uncertainty);
     let mut consistency_checks = consistency::checks(&pairs, &flows, &total, receiver.as_ref());
     let sessions = sessions::reports(&facts.sessions, facts.duration);
     consistency_checks.extend(consistency::of_sessions(&sessions));

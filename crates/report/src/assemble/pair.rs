@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use wirebeat_meter::departures::Departures;
 use wirebeat_meter::summary::{Distribution, FlowSummary, SharedHistograms};
 use wirebeat_units::Nanos;
 
@@ -285,8 +286,19 @@ fn sent(flow: &SentFlow) -> Sent {
             .and_then(|rates| rates::error_ppm(&rates, offered.as_ref()?)),
         first_departure_ns: flow.departures.map(|(first, _)| first.get()),
         last_departure_ns: flow.departures.map(|(_, last)| last.get()),
-        send_lateness_ns: Stats::of(&flow.send_lateness),
+        ..left(&flow.left, flow.queues)
     }
+}
+
+/// What departures come to. On several transmit cores what lies between two departures of one of them is no gap of the flow.
+fn left(departures: &Departures, queues: u32) -> Sent {
+    let mut sent = Sent { send_lateness_ns: Stats::of(&departures.lateness), ..Sent::default() };
+    if queues <= 1 {
+        sent.inter_departure_ns = Stats::of(&departures.gap);
+        sent.gap_error_ns = Stats::of(&departures.gap_error());
+        sent.signed_gap_error_ns = Stats::signed(&departures.longer, &departures.shorter);
+    }
+    sent
 }
 
 /// The rate that was asked for. Where it changes with time or has pauses, it is that of all frames that were asked for over the
@@ -331,7 +343,7 @@ fn span_ns(flow: &SentFlow) -> Option<u64> {
     let rate = flow.offered.filter(|_| flow.steady);
     let intervals = rates::intervals(flow.sent.frames, flow.burst);
     let planned = rate.map(|rate| (intervals as f64 / rate.per_second() * 1e9) as u64);
-    let latest = flow.send_lateness.moments.max.max(0).unsigned_abs();
+    let latest = flow.left.lateness.moments.max.max(0).unsigned_abs();
     let explained = |planned: &u64| *planned > span && *planned - span <= latest;
     Some(planned.filter(explained).unwrap_or(span))
 }
@@ -381,7 +393,7 @@ fn received(flow: &FlowSummary, held: f64, uncertainty: Option<u64>) -> Received
         // within a queue the gap to the frame before is not the flow's
         gap_error_ns: if flow.queues > 1 { Stats::default() } else { Stats::of(&flow.gap_error) },
         signed_gap_error_ns: match &flow.gap_early {
-            Some(early) if flow.queues <= 1 => Stats::signed(&flow.gap_error, early),
+            Some(early) if flow.queues <= 1 => Stats::signed(&flow.gap_error.since(early), early),
             _ => Stats::default(),
         },
     }
@@ -392,7 +404,7 @@ fn received(flow: &FlowSummary, held: f64, uncertainty: Option<u64>) -> Received
 pub fn total(
     pairs: &[Pair<'_>],
     flows: &[FlowReport],
-    shared_errors: &[(u16, u64)],
+    shared_departures: Option<&Departures>,
     shared: Option<&SharedHistograms>,
     uncertainty: Option<u64>,
 ) -> FlowReport {
@@ -422,7 +434,7 @@ pub fn total(
         name: "total".to_owned(),
         id: None,
         sizes: None,
-        sent: total_sent(pairs, flows, shared_errors),
+        sent: total_sent(pairs, flows, shared_departures),
         received,
         loss: loss.map(|loss| loss.report()),
         not_measured: None,
@@ -435,7 +447,7 @@ pub fn total(
 fn total_sent(
     pairs: &[Pair<'_>],
     flows: &[FlowReport],
-    shared_errors: &[(u16, u64)],
+    shared_departures: Option<&Departures>,
 ) -> Option<Sent> {
     let sides: Vec<&SentFlow> = pairs.iter().filter_map(|pair| pair.sent).collect();
     let reports = || flows.iter().filter_map(|flow| flow.sent.as_ref());
@@ -453,7 +465,7 @@ fn total_sent(
         late_after_ns: reports().map(|sent| sent.late_after_ns).max()?,
         ..Sent::default()
     };
-    let mut error = Distribution::default();
+    let mut all_left = Departures::default();
     let all = (first.unwrap_or(0), last.unwrap_or(0));
     let mut held = 0.0;
     for flow in &sides {
@@ -469,7 +481,7 @@ fn total_sent(
             }
             _ => flow.sent.frames as f64,
         };
-        error.merge(&flow.send_lateness);
+        all_left.merge(&flow.left);
     }
     total.late = reports().fold(0, |sum, sent| sum.saturating_add(sent.late));
     let span = all.1.saturating_sub(all.0);
@@ -481,9 +493,12 @@ fn total_sent(
         Some(together) => together.sent(&sides),
         None => rates::rates(&total.sent, held, span.max(asked).max(longest)),
     };
-    error.complete(shared_errors);
-    total.send_lateness_ns = Stats::of(&error);
-    Some(total)
+    if let Some(shared) = shared_departures {
+        all_left.complete(shared);
+    }
+    let Sent { send_lateness_ns, inter_departure_ns, gap_error_ns, signed_gap_error_ns, .. } =
+        left(&all_left, total.queues);
+    Some(Sent { send_lateness_ns, inter_departure_ns, gap_error_ns, signed_gap_error_ns, ..total })
 }
 
 /// The time in which flows whose rates are known were under way. Both rates of the total are counted over it, each flow's for

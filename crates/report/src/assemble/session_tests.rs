@@ -126,7 +126,11 @@ fn a_receiver_without_flows_does_not_miss_them() {
         delivered: None,
         at_interfaces: Some(0),
     };
-    let sender = SenderSide { stations: Vec::new(), flows: Vec::new(), shared_errors: Vec::new() };
+    let sender = SenderSide {
+        stations: Vec::new(),
+        flows: Vec::new(),
+        shared_departures: Departures::default(),
+    };
     let facts = RunFacts { sessions: both().into(), ..facts() };
     let report = assemble(facts, Some(sender), Some(receiver));
     assert_eq!((kinds(&report), report.verdict), (vec![], Verdict::Done));

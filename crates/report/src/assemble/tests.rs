@@ -3,8 +3,11 @@ use std::time::UNIX_EPOCH;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
+use wirebeat_meter::departures::{DepartureRecorder, Departures};
 use wirebeat_meter::distribution::Recorder;
-use wirebeat_meter::summary::{FlowSummary, Moments, SequenceSummary, SharedHistograms};
+use wirebeat_meter::summary::{
+    Distribution, FlowSummary, Moments, SequenceSummary, SharedHistograms,
+};
 
 use super::*;
 use crate::format::{Presentable, Rendering};
@@ -52,7 +55,7 @@ fn sent(id: Option<u16>, frames: u64) -> SentFlow {
 }
 
 fn sender(flows: Vec<SentFlow>) -> Option<SenderSide> {
-    Some(SenderSide { stations: Vec::new(), shared_errors: Vec::new(), flows })
+    Some(SenderSide { stations: Vec::new(), shared_departures: Departures::default(), flows })
 }
 
 /// A flow of which `unique` frames arrived and `duplicates` again.
@@ -94,13 +97,13 @@ fn loss_is_what_was_sent_less_what_arrived_for_the_first_time() {
 /// Frames of a flow whose first left so late, and the others in time.
 fn late_at_first(late: Nanos, noted: bool) -> SentFlow {
     let flow = sent(Some(1), 1000);
-    let mut error = Recorder::default();
-    error.record(0);
+    let mut left = DepartureRecorder::default();
+    left.record(Nanos::ZERO, 0);
     if noted {
-        error.record(late.get() as i64);
+        left.record(Nanos::from_millis(1), late.get() as i64);
     }
     let departures = Some((late, Nanos::from_millis(999)));
-    SentFlow { departures, send_lateness: error.distribution(), ..flow }
+    SentFlow { departures, left: left.departures(), ..flow }
 }
 
 /// "The transmitter was too fast (+19 %)": frames that were held up at the start left together, and the rate was counted
@@ -460,9 +463,11 @@ fn the_requested_rate_in_bits_is_that_of_the_mean_length() {
 #[test]
 fn departures_later_than_the_gap_are_found_out() {
     let mut flow = sent(Some(1), 100);
-    let mut error = Recorder::default();
-    (0..100).for_each(|frame| error.record(if frame < 95 { 20 } else { 2_000_000 }));
-    flow.send_lateness = error.distribution();
+    let mut left = DepartureRecorder::default();
+    (0..100).for_each(|frame| {
+        left.record(Nanos::from_millis(frame), if frame < 95 { 20 } else { 2_000_000 });
+    });
+    flow.left = left.departures();
     (flow.late, flow.late_after) = (5, Nanos::from_micros(100));
     let report = assemble(facts(), sender(vec![flow]), None);
     assert_eq!(kinds(&report), [FindingKind::DeparturesLate]);

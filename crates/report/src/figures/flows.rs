@@ -56,6 +56,27 @@ const LATENESS: Measure = Measure {
     find: |flow| Some(&flow.sent.as_ref()?.send_lateness_ns),
     note: "Departure less deadline: what the sender itself adds.",
 };
+const INTER_DEPARTURE: Measure = Measure {
+    file: "inter-departure",
+    title: "Inter-departure time",
+    unit: Unit::Time,
+    find: |flow| Some(&flow.sent.as_ref()?.inter_departure_ns),
+    note: "Between frames of a flow, by the sender's clock.",
+};
+const DEPARTURE_GAP_ERROR: Measure = Measure {
+    file: "departure-gap-error",
+    title: "Departure gap error",
+    unit: Unit::Time,
+    find: |flow| Some(&flow.sent.as_ref()?.gap_error_ns),
+    note: "By how much inter-departure times differ from the planned ones, without sign.",
+};
+const SIGNED_DEPARTURE_GAP_ERROR: Measure = Measure {
+    file: "signed-departure-gap-error",
+    title: "Departure gap error, signed",
+    unit: Unit::Time,
+    find: |flow| Some(&flow.sent.as_ref()?.signed_gap_error_ns),
+    note: "Inter-departure time less the planned one: below zero, a frame left too early after the one before.",
+};
 const GAP_ERROR: Measure = Measure {
     file: "gap-error",
     title: "Gap error",
@@ -82,7 +103,8 @@ pub(super) const COMPARED: [(&str, &str, Unit, Find); 4] = [
 
 /// Distribution functions.
 pub fn distributions(report: &Report) -> Vec<Figure> {
-    let all = [DELAY, INTER_ARRIVAL, JITTER, LATENESS, GAP_ERROR];
+    let all =
+        [DELAY, INTER_ARRIVAL, INTER_DEPARTURE, JITTER, LATENESS, GAP_ERROR, DEPARTURE_GAP_ERROR];
     let figure = |measure: &Measure| {
         let (named, told) = chosen(report, measure, COLOURS);
         let subject = measure.subject("distribution", told);
@@ -98,7 +120,15 @@ pub fn box_plots(report: &Report) -> Vec<Figure> {
         let subject = measure.subject("boxes", told);
         boxes(&Subject { file: &subject.0, note: subject.1, ..measure.bare() }, &named)
     };
-    [LATENESS, GAP_ERROR, SIGNED_GAP_ERROR, DELAY].iter().filter_map(figure).collect()
+    let all = [
+        LATENESS,
+        DEPARTURE_GAP_ERROR,
+        SIGNED_DEPARTURE_GAP_ERROR,
+        GAP_ERROR,
+        SIGNED_GAP_ERROR,
+        DELAY,
+    ];
+    all.iter().filter_map(figure).collect()
 }
 
 impl Measure {

@@ -96,7 +96,7 @@ impl FlowReport {
 
     /// All of its distributions.
     pub(super) fn distributions(&mut self) -> impl Iterator<Item = &mut Stats> {
-        let sent = self.sent.iter_mut().map(|sent| &mut sent.send_lateness_ns);
+        let sent = self.sent.iter_mut().flat_map(Sent::distributions);
         sent.chain(self.received.iter_mut().flat_map(Received::distributions))
     }
 }
@@ -189,9 +189,29 @@ pub struct Sent {
     pub last_departure_ns: Option<u64>,
     /// Departure time less deadline.
     pub send_lateness_ns: Stats,
+    /// Time between consecutive departures of frames that had deadlines, by the sender's clock. Without values for a flow on
+    /// several transmit queues, and for flows without deadlines.
+    #[serde(default)]
+    pub inter_departure_ns: Stats,
+    /// Absolute difference of that time and the one that was planned.
+    #[serde(default)]
+    pub gap_error_ns: Stats,
+    /// The same with its sign: negative where a gap was shorter than planned.
+    #[serde(default)]
+    pub signed_gap_error_ns: Stats,
 }
 
 impl Sent {
+    /// All of its distributions.
+    pub(crate) fn distributions(&mut self) -> [&mut Stats; 4] {
+        [
+            &mut self.send_lateness_ns,
+            &mut self.inter_departure_ns,
+            &mut self.gap_error_ns,
+            &mut self.signed_gap_error_ns,
+        ]
+    }
+
     /// What stands before the frames that were requested, or not reached, where not all of them were counted.
     pub(crate) fn at_least(&self) -> &'static str {
         if self.not_reached_at_least { "at least " } else { "" }

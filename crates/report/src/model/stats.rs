@@ -177,9 +177,8 @@ impl Stats {
         }
     }
 
-    /// Of differences: `all` are their magnitudes, and `negative` those of the negative ones.
-    pub fn signed(all: &Distribution, negative: &Distribution) -> Self {
-        let positive = all.since(negative);
+    /// Of differences, by the magnitudes of the negative ones and of all others.
+    pub fn signed(positive: &Distribution, negative: &Distribution) -> Self {
         let (below, above) = (&negative.moments, &positive.moments);
         let count = below.count.saturating_add(above.count);
         if count == 0 {
@@ -188,8 +187,9 @@ impl Stats {
         let min = if below.count > 0 { below.max.saturating_neg() } else { above.min };
         let max = if above.count > 0 { above.max } else { below.min.saturating_neg() };
         let sum = above.sum.saturating_sub(below.sum);
-        let moments = Moments { count, min, max, sum, ..all.moments };
-        let whole = negative.missing() == 0 && all.missing() == 0;
+        let sum_of_squares = above.sum_of_squares.saturating_add(below.sum_of_squares);
+        let moments = Moments { count, min, max, sum, sum_of_squares };
+        let whole = negative.missing() == 0 && positive.missing() == 0;
         let at = |q: f64| {
             let rank = ((q * count as f64 * (1.0 - 1e-12)).ceil().max(1.0) as u64).min(count);
             // the middle of a rank is of that rank, whatever is rounded
@@ -279,15 +279,13 @@ mod tests {
 
     #[test]
     fn magnitudes_and_those_below_zero_are_differences_again() {
-        let (mut all, mut below) = (Recorder::default(), Recorder::default());
+        let (mut above, mut below) = (Recorder::default(), Recorder::default());
         let values = [-300, -20, -1, 0, 0, 2, 40, 5_000];
         for value in values {
-            all.record(i64::abs(value));
-            if value < 0 {
-                below.record(-value);
-            }
+            if value < 0 { below.record(-value) } else { above.record(value) }
         }
-        let stats = Stats::signed(&all.distribution(), &below.distribution());
+        let below = below.distribution();
+        let stats = Stats::signed(&above.distribution(), &below);
         assert_eq!((stats.count, stats.min, stats.max), (8, Some(-300), Some(5_000)));
         let mean = values.iter().sum::<i64>() as f64 / 8.0;
         assert!((stats.mean.unwrap() - mean).abs() < 1e-3, "{stats:?}");
@@ -297,7 +295,7 @@ mod tests {
         assert!(stats.histogram.is_sorted_by_key(|bucket| bucket.0), "{stats:?}");
         assert_eq!(stats.histogram.iter().map(|bucket| bucket.2).sum::<u64>(), 8);
         // nothing but early ones, and nothing at all
-        let early = Stats::signed(&below.distribution(), &below.distribution());
+        let early = Stats::signed(&Distribution::default(), &below);
         assert_eq!((early.count, early.min, early.max), (3, Some(-300), Some(-1)));
         assert_eq!(Stats::signed(&Distribution::default(), &Distribution::default()).count, 0);
     }

@@ -188,7 +188,11 @@ fn measurements(flow: &FlowReport, style: Style) -> String {
             table.row(measurement(label, stats, unit));
         }
     };
-    add("send lateness", flow.sent.as_ref().map(|sent| &sent.send_lateness_ns), Unit::Time);
+    if let Some(sent) = &flow.sent {
+        add("send lateness", Some(&sent.send_lateness_ns), Unit::Time);
+        add("inter-departure", Some(&sent.inter_departure_ns), Unit::Time);
+        add("departure gap error", Some(&sent.signed_gap_error_ns), Unit::Time);
+    }
     if let Some(received) = &flow.received {
         add("one-way delay", received.one_way_delay_ns.as_ref(), Unit::Time);
         add("jitter (RFC 4689)", Some(&received.jitter_rfc4689_ns), Unit::Time);

@@ -107,10 +107,19 @@ fn of_run(measured: FlowMeasured, flow: &FlowReport) -> Found {
                 None => Found::Unknown(why),
             }
         }
-        FlowMeasured::Time(FlowTime::Lateness, statistic, _) => match &flow.sent {
-            Some(sent) => statistic_of(&sent.send_lateness_ns, statistic),
-            None => Found::Unknown(NO_SENDER.to_owned()),
-        },
+        FlowMeasured::Time(
+            time @ (FlowTime::Lateness | FlowTime::DepartureGap | FlowTime::DepartureGapError),
+            statistic,
+            _,
+        ) => {
+            let Some(sent) = &flow.sent else { return Found::Unknown(NO_SENDER.to_owned()) };
+            let stats = match time {
+                FlowTime::DepartureGap => &sent.inter_departure_ns,
+                FlowTime::DepartureGapError => &sent.gap_error_ns,
+                _ => &sent.send_lateness_ns,
+            };
+            statistic_of(stats, statistic)
+        }
         FlowMeasured::Time(time, statistic, _) => {
             let Some(received) = &flow.received else { return Found::Unknown(no_receiver(flow)) };
             let stats = match time {
@@ -126,7 +135,9 @@ fn of_run(measured: FlowMeasured, flow: &FlowReport) -> Found {
                 FlowTime::DelayAboveMinimum => &received.delay_above_minimum_rfc5481_ns,
                 FlowTime::Gap => &received.inter_arrival_ns,
                 FlowTime::GapError => &received.gap_error_ns,
-                FlowTime::Lateness => return Found::Unknown(NO_SENDER.to_owned()),
+                FlowTime::Lateness | FlowTime::DepartureGap | FlowTime::DepartureGapError => {
+                    return Found::Unknown(NO_SENDER.to_owned());
+                }
             };
             statistic_of(stats, statistic)
         }

@@ -394,6 +394,7 @@ pub(crate) fn stopped(stop: &Stop) -> Option<End> {
 #[cfg(test)]
 mod tests {
     use wirebeat_engine::drive::TxFlowStats;
+    use wirebeat_meter::departures::Departures;
 
     use super::*;
 
@@ -407,7 +408,7 @@ mod tests {
             let flows = vec![TxFlowStats { span, ..TxFlowStats::default() }];
             let sent = [Ok(Driven {
                 flows,
-                shared_errors: Vec::new(),
+                shared_departures: Departures::default(),
                 interruptions: None,
                 card_stamps: None,
                 error: None,

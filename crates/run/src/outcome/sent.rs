@@ -2,6 +2,7 @@
 
 use wirebeat_engine::drive::TxFlowStats;
 use wirebeat_engine::port::{Amount, CardStamps, Interruptions, late_after};
+use wirebeat_meter::departures::Departures;
 use wirebeat_report::assemble::{Attribution, SenderSide, SentFlow};
 use wirebeat_report::model::{self, Station, Stats, Volume};
 use wirebeat_traffic::compile::anatomy::{LengthRange, Sizes, mean_packets, sizes};
@@ -25,7 +26,7 @@ fn add(sum: &mut TxFlowStats, one: &TxFlowStats) {
     sum.expired += one.expired;
     sum.failed += one.failed;
     sum.not_reached += one.not_reached;
-    sum.error.merge(&one.error);
+    sum.departures.merge(&one.departures);
     sum.late += one.late;
     sum.uncounted |= one.uncounted;
     sum.span = match (sum.span, one.span) {
@@ -68,17 +69,17 @@ pub(super) fn sender_side(
     };
     SenderSide {
         stations: sending_stations(run, of_cores, cards),
-        shared_errors: Vec::new(),
+        shared_departures: Departures::default(),
         flows: run.plan.program.flows.iter().map(flow).collect(),
     }
 }
 
-/// Adds the histogram of send lateness that flows and members share. It is that of a flow whose members alone do.
-pub(super) fn with_shared(mut side: SenderSide, shared_errors: Vec<(u16, u64)>) -> SenderSide {
+/// Adds the histograms that flows and members share. They are those of a flow whose members alone do.
+pub(super) fn with_shared(mut side: SenderSide, shared_departures: Departures) -> SenderSide {
     for flow in side.flows.iter_mut().filter(|flow| flow.members.is_some()) {
-        flow.send_lateness.complete(&shared_errors);
+        flow.left.complete(&shared_departures);
     }
-    SenderSide { shared_errors, ..side }
+    SenderSide { shared_departures, ..side }
 }
 
 /// Over how many transmit queues a flow is spread, so that they do not keep its order.
@@ -116,7 +117,7 @@ fn sent_flow(
         departures: sent
             .span
             .map(|(first, last)| (first.saturating_sub(start), last.saturating_sub(start))),
-        send_lateness: sent.error.clone(),
+        left: sent.departures.clone(),
         late: sent.late,
         drops_late: matches!(flow.late, Late::Drop(_)),
         late_after: late_after(flow.late),

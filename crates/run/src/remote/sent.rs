@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use wirebeat_engine::drive::{SenderBooks, SentBooks, TxFlowStats};
 use wirebeat_engine::port::Amount;
+use wirebeat_meter::departures::Departures;
 use wirebeat_meter::histogram::BUCKETS;
 use wirebeat_meter::series::Series;
-use wirebeat_meter::summary::Distribution;
 use wirebeat_meter::validate::COUNT_MAX;
 use wirebeat_report::model::Station;
 use wirebeat_units::{FrameLen, Nanos};
@@ -44,8 +44,8 @@ pub struct SentFlowCounts {
     pub not_reached: SentAmount,
     /// Departure of the first and of the last frame, in ns from the start.
     pub span_ns: Option<(u64, u64)>,
-    /// Departure less deadline, in ns.
-    pub lateness: Distribution,
+    /// Lateness and gaps of those that had deadlines.
+    pub departures: Departures,
     /// Frames that were later than the flow allows.
     pub late: u64,
     /// More were not reached than were counted.
@@ -310,7 +310,7 @@ impl SentFlowCounts {
             failed: stats.failed.into(),
             not_reached: stats.not_reached.into(),
             span_ns: stats.span.map(|(first, last)| (since(first), since(last))),
-            lateness: stats.error.clone(),
+            departures: stats.departures.clone(),
             late: stats.late,
             uncounted: stats.uncounted,
         }
@@ -326,7 +326,7 @@ impl SentFlowCounts {
             failed: self.failed.into(),
             not_reached: self.not_reached.into(),
             span: self.span_ns.map(|(first, last)| (at(first), at(last))),
-            error: self.lateness.clone(),
+            departures: self.departures.clone(),
             late: self.late,
             uncounted: self.uncounted,
         }
@@ -348,15 +348,18 @@ impl SentFlowCounts {
         if !in_order || sent.frames > 0 && self.span_ns.is_none() {
             return wrong("the times of its first and last frame");
         }
-        if self.lateness.buckets.len() > BUCKETS || self.late > requested.frames {
+        let long = self.departures.each().into_iter().any(|of| of.buckets.len() > BUCKETS);
+        if long || self.late > requested.frames {
             return wrong("its send lateness");
         }
-        self.lateness.validate(requested.frames).map_err(|error| error.to_string())
+        self.departures.validate(requested.frames).map_err(|error| error.to_string())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use wirebeat_meter::summary::Moments;
+
     use super::*;
 
     fn amount(frames: u64) -> SentAmount {
@@ -397,8 +400,11 @@ mod tests {
             assert!(told.contains(why), "{told}");
         }
         let mut flow = possible();
-        flow.lateness.buckets.push((9999, 1));
+        flow.departures.lateness.buckets.push((9999, 1));
         assert!(flow.check().is_err());
+        let mut flow = possible();
+        flow.departures.gap.moments = Moments { count: 3, ..Moments::default() };
+        assert!(flow.check().is_err(), "gaps that are of no length beside the planned ones");
     }
 
     #[test]

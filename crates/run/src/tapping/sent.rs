@@ -13,6 +13,7 @@ use wirebeat_engine::port::{
     CardStamps, DepartureRecord, Fate, Interruptions, PortError, Repeat, TxCaps, TxMeta, TxPort,
     TxTotals, View,
 };
+use wirebeat_meter::departures::Departures;
 use wirebeat_units::{FrameLen, Nanos};
 use wirebeat_wire::probe::Probe;
 
@@ -181,8 +182,8 @@ impl<C: Clock + Sync> TxPort for TappedTx<'_, C> {
         self.port.departures(tag)
     }
 
-    fn shared_errors(&self) -> Vec<(u16, u64)> {
-        self.port.shared_errors()
+    fn shared_departures(&self) -> Departures {
+        self.port.shared_departures()
     }
 
     fn interruptions(&self) -> Option<Interruptions> {

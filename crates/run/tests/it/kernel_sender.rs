@@ -14,9 +14,9 @@ use wirebeat_engine_linux::kernel::{
 use wirebeat_engine_linux::packet::{Kinds, PacketReceive, PacketRx};
 use wirebeat_engine_linux::scheduling::ThreadOrders;
 use wirebeat_meter::codecs::UnixOffset;
+use wirebeat_meter::departures::Departures;
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, MeterConfig};
-use wirebeat_meter::summary::Distribution;
 use wirebeat_report::model::FlowReport;
 use wirebeat_run::{Silent, Stop};
 use wirebeat_testbed::{Capability, Testbed, require};
@@ -326,7 +326,7 @@ fn what_follows_a_fragment_that_is_too_late_is_dropped_with_it() {
         payload: (frames + fragments) * 18,
     };
     assert_eq!((totals[0].sent, totals[0].expired), (amount(3, 4), amount(2, 2)));
-    assert_eq!(port.departures(0).error.moments.count, 3, "one for each packet");
+    assert_eq!(port.departures(0).departures.lateness.moments.count, 3, "one for each packet");
 }
 
 #[test]
@@ -337,7 +337,7 @@ fn late_frames_keep_their_spacing() {
     let (first, last) = record.span.unwrap();
     assert!(last.saturating_sub(first).get() >= (FRAMES - 1) * spacing.get(), "{record:?}");
     // the lateness is that against the schedule: it grows by what the spacing adds
-    let grown = record.error.moments.max - record.error.moments.min;
+    let grown = record.departures.lateness.moments.max - record.departures.lateness.moments.min;
     assert!(grown >= ((FRAMES - 1) * (spacing.get() - 1000)) as i64, "{record:?}");
 }
 
@@ -361,20 +361,23 @@ fn tags_beyond_the_first_share_a_histogram() {
     port.flush().unwrap();
     assert!(port.drain(now.saturating_add(Nanos::from_secs(5))).unwrap());
 
-    let mut all = Distribution::default();
+    let mut all = Departures::default();
     for (tag, frames) in [(0, 1), (OWN_HISTOGRAMS - 1, 1), (OWN_HISTOGRAMS, 2), (59_999, 1)] {
         let record = port.departures(tag);
-        let moments = record.error.moments;
+        let moments = record.departures.lateness.moments;
         assert_eq!(moments.count, frames, "{tag}");
         assert!(moments.min >= 1_000_000 && moments.sum >= i128::from(frames) * 1_000_000);
         let beyond = if tag < OWN_HISTOGRAMS { 0 } else { frames };
         let late = if tag == 59_999 { 0 } else { frames };
-        assert_eq!((record.error.missing(), record.late), (beyond, late), "{tag}");
-        all.merge(&record.error);
+        assert_eq!((record.departures.lateness.missing(), record.late), (beyond, late), "{tag}");
+        all.merge(&record.departures);
     }
     assert_eq!(port.departures(1), DepartureRecord::default());
-    all.complete(&port.shared_errors());
-    assert_eq!(all.missing(), 0);
+    all.complete(&port.shared_departures());
+    assert!(all.each().into_iter().all(|of| of.missing() == 0));
+    assert_eq!(all.gap.moments.count, 1, "of the only tag that sent twice");
+    let errors = all.longer.moments.count + all.shorter.moments.count;
+    assert_eq!(errors, 1, "{all:?}");
 }
 
 /// With very many flows the report has what is exact of each, percentiles of the first and of all, and says so once.
@@ -405,6 +408,6 @@ fn flows_beyond_the_first_have_moments_and_the_total_has_percentiles() {
         assert_eq!((held + total.below_histogram, total.count), (1800, 1800), "{engine}");
         assert!(total.percentiles.p99.is_some(), "{engine}");
         let says = |text: &str| report.findings.iter().filter(|f| f.message.contains(text)).count();
-        assert_eq!(says("88 more share one"), 1, "{engine}");
+        assert_eq!(says("88 more share theirs"), 1, "{engine}");
     }
 }

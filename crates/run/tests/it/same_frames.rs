@@ -266,7 +266,7 @@ fn in_memory(bed: &Testbed, load: Load) -> (Flows, [Departures; 3]) {
     let driven = drive(&mut near, &clock, &job, &Plan::new(&program, job.flows, job.shard, (0, 0)));
     let departures = [0, 1, 2].map(|flow: usize| {
         let sent = &driven.flows[flow];
-        let errors = &sent.error.moments;
+        let errors = &sent.departures.lateness.moments;
         Departures {
             first: sent.span.unwrap().0.saturating_sub(start).get(),
             count: errors.count,

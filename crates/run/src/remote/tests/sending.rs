@@ -187,7 +187,7 @@ fn nothing_is_believed_that_cannot_be_true() {
         |sent| sent.flows.push(sent.flows[0].clone()),
         |sent| sent.flows[0].sent.frames = u64::MAX,
         |sent| {
-            sent.flows[1].lateness =
+            sent.flows[1].departures.gap =
                 Distribution { buckets: vec![(9, 1), (3, 1)], ..Distribution::default() }
         },
         |sent| _ = sent.summary.intervals.parts[0].flows.insert(9, (1, 64)),

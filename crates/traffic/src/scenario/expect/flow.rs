@@ -128,6 +128,10 @@ words! {
         Gap = "gap",
         /// Difference of that and the flow's nominal gap.
         GapError = "gap-error",
+        /// Time between consecutive departures.
+        DepartureGap = "departure-gap",
+        /// Difference of that and the planned one.
+        DepartureGapError = "departure-gap-error",
     }
 }
 
