@@ -10,6 +10,8 @@ use wirebeat_wire::ethernet::{EtherType, FRAME_MIN};
 use wirebeat_wire::ip::Version;
 use wirebeat_wire::{ipv4, ipv6};
 
+use crate::udp::Way;
+
 /// Frames that are reserved at a time.
 const BATCH: usize = 64;
 /// Bytes of the FCS, which counters of frames include.
@@ -183,6 +185,12 @@ impl<P: TxPort> Transmit for Outbox<'_, P> {
 
     fn commit_large(&mut self, segment_len: u16, header_len: u16) {
         self.address(segment_len, header_len);
+    }
+}
+
+impl<P: TxPort> Way for Outbox<'_, P> {
+    fn knows(&mut self, host: IpAddr) -> bool {
+        self.neighbours.mac_for(self.now, host).is_some()
     }
 }
 

@@ -24,4 +24,4 @@ pub use checked::check_addresses;
 pub use local::{CLIENT_PORTS, FIRST_CLIENT_PORT};
 pub use own::{EndpointCounters, Listener, OwnStack, Settings};
 pub use simulated::{OnCable, step};
-pub use udp::DatagramProfile;
+pub use udp::{DatagramCounters, DatagramProfile};

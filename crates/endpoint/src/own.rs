@@ -21,7 +21,7 @@ use wirebeat_wire::ip::{Protocol, Version};
 use crate::above::{Above, Between, Wish, failure_of};
 use crate::below::{Below, Outbox};
 use crate::local::ClientPorts;
-use crate::udp::{DATAGRAMS, DatagramProfile, Udp};
+use crate::udp::{DATAGRAMS, DatagramCounters, DatagramProfile, Udp};
 
 /// Timers of so many sessions ring before arrivals have their turn.
 const TIMERS: usize = 4096;
@@ -169,6 +169,11 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
     /// What the TCP counted.
     pub fn tcp(&self) -> &Counters {
         self.tcp.counters()
+    }
+
+    /// What was counted of datagrams; `None` where no group is over UDP.
+    pub fn datagrams(&self) -> Option<DatagramCounters> {
+        self.udp.counters()
     }
 
     /// What was counted beside that.
@@ -322,6 +327,7 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
             return;
         }
         while self.neighbours.next_change().is_some() {}
+        self.udp.look_again();
         for waiting in std::mem::take(&mut self.unresolved) {
             let Waiting { session, profile, local, remote, .. } = waiting;
             match self.neighbours.state(remote.ip()) {

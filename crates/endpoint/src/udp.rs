@@ -45,6 +45,31 @@ pub struct DatagramProfile {
     pub dont_fragment: bool,
 }
 
+/// Where datagrams go.
+pub(crate) trait Way: Transmit {
+    /// Whether the next hop to a host is known; where it is not, it is asked for.
+    fn knows(&mut self, host: IpAddr) -> bool;
+}
+
+/// What was counted of datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatagramCounters {
+    /// Sent.
+    pub sent: u64,
+    /// Packets of UDP that arrived for our hosts: those of sessions, and the ones below.
+    pub packets: u64,
+    /// Those of sessions.
+    pub received: u64,
+    /// Those of them whose checksum was left out, or left to a card.
+    pub unverified: u64,
+    /// Cut short, in fragments, or with lengths that contradict each other.
+    pub malformed: u64,
+    /// With a wrong checksum.
+    pub bad_checksum: u64,
+    /// For a port where nobody listens, or whose program did not want their peer.
+    pub no_session: u64,
+}
+
 /// The ends of a session, seen from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Ends {
@@ -81,9 +106,12 @@ pub(crate) struct Udp {
     by_ends: HashMap<Ends, u32>,
     peers: usize,
     queue: VecDeque<u32>,
+    /// Those whose next hop is asked for: what they have to send waits.
+    unresolved: Vec<u32>,
     identification: u16,
     scratch: Box<[u8]>,
     message: Vec<u8>,
+    counters: DatagramCounters,
 }
 
 impl Udp {
@@ -96,10 +124,17 @@ impl Udp {
             by_ends: HashMap::new(),
             peers: 0,
             queue: VecDeque::new(),
+            unresolved: Vec::new(),
             identification: 0,
             scratch: vec![0; LONGEST].into(),
             message: Vec::with_capacity(LONGEST),
+            counters: DatagramCounters::default(),
         }
+    }
+
+    /// What was counted; `None` where no group is over UDP.
+    pub(crate) fn counters(&self) -> Option<DatagramCounters> {
+        self.profiles.iter().any(Option::is_some).then_some(self.counters)
     }
 
     /// Whether the sessions of a group are over UDP.
@@ -170,6 +205,11 @@ impl Udp {
         true
     }
 
+    /// A next hop became known, or did not answer: who waited for one looks again.
+    pub(crate) fn look_again(&mut self) {
+        self.queue.extend(self.unresolved.drain(..));
+    }
+
     /// The program of a session may have something to send.
     pub(crate) fn offer(&mut self, number: u32) {
         if let Some(talk) = self.talk(number)
@@ -205,12 +245,7 @@ impl Udp {
     }
 
     /// Sends what there is, as long as there are buffers.
-    pub(crate) fn transmit(
-        &mut self,
-        now: Nanos,
-        programs: &mut dyn Programs,
-        out: &mut impl Transmit,
-    ) {
+    pub(crate) fn transmit(&mut self, now: Nanos, programs: &mut dyn Programs, out: &mut impl Way) {
         for _ in 0..self.queue.len() {
             let Some(number) = self.queue.pop_front() else { return };
             let Some(talk) = self.talk(number) else { continue };
@@ -225,6 +260,12 @@ impl Udp {
                     }
                     return;
                 }
+                Next::Unresolved => {
+                    if let Some(talk) = self.talk(number) {
+                        talk.queued = true;
+                        self.unresolved.push(number);
+                    }
+                }
             }
         }
     }
@@ -234,10 +275,10 @@ impl Udp {
         now: Nanos,
         number: u32,
         programs: &mut dyn Programs,
-        out: &mut impl Transmit,
+        out: &mut impl Way,
     ) -> Next {
         for _ in 0..BUDGET {
-            let Some(&mut Talk { session, sent, finishing, .. }) = self.talk(number) else {
+            let Some(&mut Talk { session, ends, sent, finishing, .. }) = self.talk(number) else {
                 return Next::Done;
             };
             let Some(end) = programs.message_end(session, sent) else {
@@ -246,6 +287,9 @@ impl Udp {
                 }
                 return Next::Done;
             };
+            if !out.knows(ends.remote.ip()) {
+                return Next::Unresolved;
+            }
             self.gather(session, sent..end, programs);
             match self.write(number, out) {
                 Written::Whole => {}
@@ -304,18 +348,24 @@ impl Udp {
         write_ip(header, &ends, &profile, (content_len, self.identification));
         write_udp(content, &ends, &self.message);
         out.commit();
+        self.counters.sent += 1;
         Written::Whole
     }
 
-    /// Takes a packet of UDP for the host of ours at `listen`: it finds the group that is served there. Says whether it was for a session.
+    /// Takes a packet of UDP for a host of ours. `listen` finds the group that is served at an address and a port.
     pub(crate) fn receive(
         &mut self,
         now: Nanos,
         packet: &[u8],
         listen: impl FnOnce(IpAddr, u16) -> Option<u16>,
         programs: &mut dyn Programs,
-    ) -> bool {
-        let Some((ends, payload)) = read(packet) else { return false };
+    ) {
+        self.counters.packets += 1;
+        let Read { ends, payload, verified } = match read(packet) {
+            Ok(read) => read,
+            Err(Refused::Malformed) => return self.counters.malformed += 1,
+            Err(Refused::Checksum) => return self.counters.bad_checksum += 1,
+        };
         let known = self.by_ends.get(&ends).copied();
         let number = known.or_else(|| {
             let group = listen(ends.local.ip(), ends.local.port())?;
@@ -327,11 +377,13 @@ impl Udp {
             Some(self.begin(session, ends, group, true))
         });
         let Some(session) = number.and_then(|number| Some(self.talk(number)?.session)) else {
-            return false;
+            self.counters.no_session += 1;
+            return;
         };
+        self.counters.received += 1;
+        self.counters.unverified += u64::from(!verified);
         programs.message(now, session, payload);
         number.into_iter().for_each(|number| self.offer(number));
-        true
     }
 
     /// Takes a packet of ICMP or ICMPv6; whether it was about UDP. Who is told that nobody listens there gives its session up; all other
@@ -361,6 +413,8 @@ enum Next {
     Again,
     /// There was no buffer.
     Blocked,
+    /// Its next hop is not known yet.
+    Unresolved,
 }
 
 /// Whether a message left.
@@ -425,29 +479,47 @@ fn write_udp(content: &mut [u8], ends: &Ends, message: &[u8]) {
     }
 }
 
-/// Reads a packet: the ends seen from here, and the payload. `None` where it is no whole datagram, or its checksum is wrong.
-fn read(packet: &[u8]) -> Option<(Ends, &[u8])> {
-    let version = Version::of_packet(packet)?;
-    let ip = walk::ip_packet(packet, version, Policy::Strict)?;
-    if ip.protocol != Protocol::UDP || ip.is_fragment() || ip.is_routed {
-        return None;
-    }
-    let datagram = CarriedDatagram::parse(ip.content)?;
+/// A datagram of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Read<'a> {
+    /// Its ends, seen from here.
+    ends: Ends,
+    payload: &'a [u8],
+    /// Whether there was a checksum, which was right.
+    verified: bool,
+}
+
+/// Why a packet is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refused {
+    Malformed,
+    Checksum,
+}
+
+/// Reads a packet of UDP.
+fn read(packet: &[u8]) -> Result<Read<'_>, Refused> {
+    let version = Version::of_packet(packet).ok_or(Refused::Malformed)?;
+    let ip = walk::ip_packet(packet, version, Policy::Strict).ok_or(Refused::Malformed)?;
+    let datagram = CarriedDatagram::parse(ip.content);
+    let is_whole = ip.protocol == Protocol::UDP && !ip.is_fragment() && !ip.is_routed;
+    let datagram = datagram.filter(|_| is_whole).ok_or(Refused::Malformed)?;
     let (from, to) = (ip.source(), ip.destination());
-    let content = ip.content.get(..udp::LEN + datagram.payload().len())?;
-    let field = u16::from_be_bytes(*content.get(udp::CHECKSUM..udp::LEN)?.first_chunk()?);
-    let pseudo = Sum::pseudo(from, to, Protocol::UDP, content.len() as u32)?;
+    let content = ip.content.get(..udp::LEN + datagram.payload().len()).unwrap_or_default();
+    let field = content.get(udp::CHECKSUM..udp::LEN).and_then(<[u8]>::first_chunk);
+    let field = u16::from_be_bytes(field.copied().unwrap_or_default());
+    let pseudo = Sum::pseudo(from, to, Protocol::UDP, content.len() as u32);
+    let pseudo = pseudo.ok_or(Refused::Malformed)?;
     // zero: none, which IPv6 does not have (RFC 8200 §8.1); or what Linux leaves for CHECKSUM_PARTIAL (include/linux/skbuff.h)
     let is_absent = field == 0 && version == Version::V4;
-    let is_partial = field == pseudo.folded();
-    if !is_absent && !is_partial && pseudo.add_bytes(content).checksum() != 0 {
-        return None;
+    let verified = !is_absent && field != pseudo.folded();
+    if verified && pseudo.add_bytes(content).checksum() != 0 {
+        return Err(Refused::Checksum);
     }
     let ends = Ends {
         local: SocketAddr::new(to, datagram.destination_port()),
         remote: SocketAddr::new(from, datagram.source_port()),
     };
-    Some((ends, datagram.payload()))
+    Ok(Read { ends, payload: datagram.payload(), verified })
 }
 
 /// Reads an ICMP error about a datagram of ours: its ends, and whether nobody listens there. `None` where it is about something else.
@@ -547,7 +619,8 @@ mod tests {
         #[test]
         fn what_is_written_is_read(six: bool, message in prop::collection::vec(any::<u8>(), 0..200)) {
             let bytes = packet(six, &message);
-            prop_assert_eq!(read(&bytes), Some((turned(ends(six)), &message[..])));
+            let whole = Read { ends: turned(ends(six)), payload: &message, verified: true };
+            prop_assert_eq!(read(&bytes), Ok(whole));
             // a datagram of the wire library, which meters read
             let mut frame = vec![0; 12];
             frame.extend_from_slice(if six { &[0x86, 0xdd] } else { &[0x08, 0x00] });
@@ -564,7 +637,7 @@ mod tests {
             let mut damaged = bytes.clone();
             let bit = (at + udp::LEN) * 8 + bit.index(message.len() * 8);
             damaged[bit / 8] ^= 1 << (bit % 8);
-            prop_assert_eq!(read(&damaged), None);
+            prop_assert_eq!(read(&damaged), Err(Refused::Checksum));
             let _ = (read(&any), read_icmp(&any));
         }
 
@@ -589,9 +662,9 @@ mod tests {
             let pseudo =
                 Sum::pseudo(whole.local.ip(), whole.remote.ip(), Protocol::UDP, len).unwrap();
             bytes[at..at + 2].copy_from_slice(&pseudo.folded().to_be_bytes());
-            assert!(read(&bytes).is_some(), "{six}");
+            assert!(read(&bytes).is_ok_and(|read| !read.verified), "{six}");
             bytes[at..at + 2].copy_from_slice(&[0, 0]);
-            assert_eq!(read(&bytes).is_some(), !six, "IPv6 has a checksum always");
+            assert_eq!(read(&bytes).is_ok(), !six, "IPv6 has a checksum always");
         }
     }
 }

@@ -5,8 +5,8 @@ use crate::document::Document;
 use crate::format::{Colour, Presentable, Rendering};
 use crate::golden::{facts, golden, text};
 use crate::model::{
-    Report, StackArrivals, StackBytes, StackLink, StackRecoveries, StackReport, StackSegments,
-    StackSessions, StackState, Verdict,
+    Report, StackArrivals, StackBytes, StackDatagrams, StackLink, StackRecoveries, StackReport,
+    StackSegments, StackSessions, StackState, Verdict,
 };
 
 fn state(state: &str, sessions: u64) -> StackState {
@@ -106,6 +106,15 @@ fn troubled() -> StackReport {
             state("TIME-WAIT", 1_204),
         ],
         link: StackLink { neighbour_frames: 41, unresolved: 6, receive_drops: 1_204 },
+        datagrams: Some(StackDatagrams {
+            sent: 1_210,
+            packets: 1_234,
+            received: 1_213,
+            unverified: 7,
+            malformed: 2,
+            bad_checksum: 3,
+            no_session: 16,
+        }),
         silent_next_hop: Some("10.0.2.254".to_owned()),
     }
 }

@@ -7,7 +7,8 @@
 use super::ReceiverSide;
 use super::pair::Pair;
 use crate::model::{
-    Equation, FlowReport, Received, SessionEnd, SessionMessages, SessionReport, StackReport, Term,
+    Equation, FlowReport, Received, SessionEnd, SessionMessages, SessionReport, StackDatagrams,
+    StackReport, Term,
 };
 use wirebeat_meter::summary::FlowSummary;
 
@@ -157,6 +158,18 @@ pub fn of_stacks(stacks: &[StackReport]) -> Vec<Equation> {
         equation(&format!("{OWN_TCP}{}", stack.port), ("segments sent", stack.segments.all), &kinds)
     };
     let mut checks: Vec<Equation> = stacks.iter().map(check).collect();
+    let datagrams = |stack: &StackReport| {
+        let StackDatagrams { packets, received, malformed, bad_checksum, no_session, .. } =
+            stack.datagrams?;
+        let parts = [
+            ("received", received),
+            ("malformed", malformed),
+            ("bad checksum", bad_checksum),
+            ("no session", no_session),
+        ];
+        Some(equation(&format!("own UDP on {}", stack.port), ("packets of UDP", packets), &parts))
+    };
+    checks.extend(stacks.iter().filter_map(datagrams));
     if stacks.len() > FLOWS {
         checks.retain(|equation: &Equation| !equation.balances());
     }

@@ -135,13 +135,13 @@ fn frames_lost_before_tcp_and_wrong_checksums_are_findings() {
         "{told}"
     );
     let told = message(&report, FindingKind::ChecksumsWrong);
-    let expected = "1 segment with a wrong checksum came in and was dropped (port 'b'): ";
+    let expected = "1 packet with a wrong checksum came in and was dropped (port 'b'): ";
     assert!(told.starts_with(expected), "{told}");
 
     let many: Vec<_> = (1..=5).map(|port| lossy(&format!("p{port}"), 0, port)).collect();
     let told = run(many);
     let told = message(&told, FindingKind::ChecksumsWrong);
-    let ports = "15 segments with a wrong checksum came in and were dropped (port 'p1': 1, port 'p2': 2, port 'p3': 3, and 2 more)";
+    let ports = "15 packets with a wrong checksum came in and were dropped (port 'p1': 1, port 'p2': 2, port 'p3': 3, and 2 more)";
     assert!(told.starts_with(ports), "{told}");
 }
 

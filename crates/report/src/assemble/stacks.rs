@@ -31,6 +31,9 @@ fn add(report: &mut StackReport, facts: &StackReport) {
     report.recoveries.add(&facts.recoveries);
     report.sessions.add(&facts.sessions);
     report.link.add(&facts.link);
+    if let Some(datagrams) = &facts.datagrams {
+        report.datagrams.get_or_insert_default().add(datagrams);
+    }
     if report.silent_next_hop.is_none() {
         report.silent_next_hop.clone_from(&facts.silent_next_hop);
     }
@@ -52,11 +55,15 @@ pub(super) fn findings(stacks: &[StackReport]) -> Vec<Finding> {
             if count == 1 { "it" } else { "them" },
         )
     });
-    let wrong = told(stacks, |stack| stack.arrivals.bad_checksum).map(|(count, ports)| {
+    let damaged = |stack: &StackReport| {
+        let datagrams = stack.datagrams.map_or(0, |of| of.bad_checksum);
+        stack.arrivals.bad_checksum.saturating_add(datagrams)
+    };
+    let wrong = told(stacks, damaged).map(|(count, ports)| {
         format!(
             "{} with a wrong checksum came in and {} dropped ({ports}): something on the way damages packets, or leaves \
              checksums to a card that does not complete them",
-            human::counted(count, "segment"),
+            human::counted(count, "packet"),
             if count == 1 { "was" } else { "were" },
         )
     });

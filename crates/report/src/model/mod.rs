@@ -38,8 +38,8 @@ pub use session::{
     SessionReport, SessionSegments, SessionStarts, SessionTimes, StatusCount,
 };
 pub use stack::{
-    StackArrivals, StackBytes, StackLink, StackRecoveries, StackReport, StackSegments,
-    StackSessions, StackState,
+    StackArrivals, StackBytes, StackDatagrams, StackLink, StackRecoveries, StackReport,
+    StackSegments, StackSessions, StackState,
 };
 pub use station::{
     Clock, Cost, DelayClock, HardwareTimestamps, Host, Interruptions, Relation, Station, Thread,

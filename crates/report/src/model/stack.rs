@@ -29,6 +29,9 @@ pub struct StackReport {
     pub states: Vec<StackState>,
     /// What lies below TCP.
     pub link: StackLink,
+    /// Datagrams of UDP; absent where no sessions are over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<StackDatagrams>,
     /// The first next hop that did not answer when it was asked for its link-layer address; absent where all did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent_next_hop: Option<String>,
@@ -62,6 +65,7 @@ addable! {
     }
     StackSessions { time_waits, time_wait_skipped, half_open_dropped }
     StackLink { neighbour_frames, unresolved, receive_drops }
+    StackDatagrams { sent, packets, received, unverified, malformed, bad_checksum, no_session }
 }
 
 /// TCP segments that were sent, each in one of the kinds behind the first.
@@ -217,6 +221,25 @@ pub struct StackState {
     pub state: String,
     /// Sessions in it; 0 is possible.
     pub sessions: u64,
+}
+
+/// Datagrams of UDP on a port. `packets = received + malformed + bad_checksum + no_session`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StackDatagrams {
+    /// Sent.
+    pub sent: u64,
+    /// Packets of UDP that arrived for the hosts of the port.
+    pub packets: u64,
+    /// Those of them that were of a session.
+    pub received: u64,
+    /// Received without a checksum, or with one that was left to a card: they count as received.
+    pub unverified: u64,
+    /// Cut short, in fragments, or with lengths that contradict each other.
+    pub malformed: u64,
+    /// With a wrong checksum.
+    pub bad_checksum: u64,
+    /// For a port where nobody listens, or whose group has no room for another peer.
+    pub no_session: u64,
 }
 
 /// What lies below TCP on its port.

@@ -32,6 +32,7 @@ fn stack(stack: &StackReport, style: Style) -> String {
     line(&mut out, "  recovery: ", &recovery(stack));
     line(&mut out, "  sessions: ", &sessions(stack));
     line(&mut out, "  states at the end: ", &clean(&states(stack)));
+    line(&mut out, "  UDP: ", &datagrams(stack));
     line(&mut out, "  below TCP: ", &below(stack));
     out
 }
@@ -148,6 +149,19 @@ fn below(stack: &StackReport) -> String {
         ("packets not sent for want of a next hop", of.unresolved),
         ("frames lost by the receiving port", of.receive_drops),
     ])
+}
+
+fn datagrams(stack: &StackReport) -> String {
+    let Some(of) = &stack.datagrams else { return String::new() };
+    let told = counted([
+        ("datagrams sent", of.sent),
+        ("received", of.received),
+        ("not verified", of.unverified),
+        ("malformed", of.malformed),
+        ("with a wrong checksum", of.bad_checksum),
+        ("for nobody", of.no_session),
+    ]);
+    if told.is_empty() { "no datagrams".to_owned() } else { told }
 }
 
 /// Those that are not zero: "3 timeouts, 12 fast".

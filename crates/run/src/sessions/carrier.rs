@@ -62,6 +62,7 @@ impl<P: TxPort + Debug, R: RxPort + Debug, C: Clock + Debug> Carrier for OwnStac
             sends: sends.to_owned(),
             receives: receives.to_owned(),
             tcp: self.tcp().clone(),
+            datagrams: self.datagrams(),
             port: self.counters(),
         })
     }

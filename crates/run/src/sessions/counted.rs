@@ -1,9 +1,9 @@
 //! What our own TCP counted on a port, in the words of reports.
 
-use wirebeat_endpoint::EndpointCounters;
+use wirebeat_endpoint::{DatagramCounters, EndpointCounters};
 use wirebeat_report::model::{
-    StackArrivals, StackBytes, StackLink, StackRecoveries, StackReport, StackSegments,
-    StackSessions, StackState,
+    StackArrivals, StackBytes, StackDatagrams, StackLink, StackRecoveries, StackReport,
+    StackSegments, StackSessions, StackState,
 };
 use wirebeat_stack::{Counters, State};
 
@@ -14,6 +14,8 @@ pub(crate) struct Counted {
     pub(crate) sends: String,
     pub(crate) receives: String,
     pub(crate) tcp: Counters,
+    /// Of UDP, where some group is over it.
+    pub(crate) datagrams: Option<DatagramCounters>,
     pub(crate) port: EndpointCounters,
 }
 
@@ -102,6 +104,15 @@ impl Counted {
                 unresolved: self.port.unresolved,
                 receive_drops: self.port.receive_drops,
             },
+            datagrams: self.datagrams.map(|of| StackDatagrams {
+                sent: of.sent,
+                packets: of.packets,
+                received: of.received,
+                unverified: of.unverified,
+                malformed: of.malformed,
+                bad_checksum: of.bad_checksum,
+                no_session: of.no_session,
+            }),
             silent_next_hop: self.port.silent_next_hop.map(|next_hop| next_hop.to_string()),
         }
     }

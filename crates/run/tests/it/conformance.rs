@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::scheduling::{Scheduling, ThreadOrders, realtime_refusal};
-use wirebeat_report::model::{End, FindingKind, FlowReport, Report};
+use wirebeat_report::model::{End, FindingKind, FlowReport, Report, Sent};
 use wirebeat_run::{Observer, Progress, Silent, Stop};
 use wirebeat_testbed::{Capability, Testbed, has_cards, is_emulated, require};
 
@@ -129,12 +129,29 @@ fn every_frame_arrives_once_and_whole(engine: Engine, bed: Option<&Testbed>) {
         assert!((largest - received.gap_error_ns.max.unwrap()).abs() <= largest / 64, "{errors:?}");
         let nominal = gaps.mean.unwrap() - errors.mean.unwrap();
         assert!((nominal - nominal.round()).abs() < 0.01, "{nominal} {gaps:?} {errors:?}");
-        let errors = &flow.sent.as_ref().unwrap().send_lateness_ns;
+        let sent = flow.sent.as_ref().unwrap();
+        let errors = &sent.send_lateness_ns;
         assert_eq!(errors.count, count);
         assert!(errors.min.unwrap() >= 0, "a frame left before its deadline: {errors:?}");
+        gaps_add_up(sent, count - 1);
     }
     let others = report.others.as_ref().unwrap();
     assert_eq!((others.unprobed, others.unknown_flow, others.malformed), (0, 0, 0));
+}
+
+/// All gaps together are the time from the first departure to the last; without their errors they are whole nanoseconds each, as planned.
+fn gaps_add_up(sent: &Sent, count: u64) {
+    let (gaps, errors) = (&sent.inter_departure_ns, &sent.signed_gap_error_ns);
+    assert_eq!((gaps.count, errors.count, sent.gap_error_ns.count), (count, count, count));
+    let span = sent.last_departure_ns.unwrap() - sent.first_departure_ns.unwrap();
+    let sum = gaps.mean.unwrap() * count as f64;
+    // means are rounded to thousandths
+    let rounded = count as f64 / 1000.0;
+    assert!((sum - span as f64).abs() <= rounded, "{sum} of {span}: {gaps:?}");
+    let planned = gaps.mean.unwrap() - errors.mean.unwrap();
+    assert!((planned - planned.round()).abs() < 0.01, "{planned}: {gaps:?} {errors:?}");
+    let largest = errors.max.unwrap().max(-errors.min.unwrap());
+    assert_eq!(sent.gap_error_ns.max, Some(largest), "{errors:?}");
 }
 
 fn flat_out_sends_exactly_the_count(engine: Engine, bed: Option<&Testbed>) {
