@@ -14,7 +14,7 @@ use wirebeat_stack::index::Index;
 use wirebeat_stack::slab::{Slab, Slot};
 use wirebeat_stack::{
     Accept, Application, Checksum, Event, Limits, Open, Profile, Reason, Received, Session,
-    SessionId, Stack, Transmit, Tuple,
+    SessionId, Stack, State, Transmit, Tuple,
 };
 use wirebeat_units::Nanos;
 
@@ -220,7 +220,10 @@ impl Pair {
                 local_port: (number % 60_000) as u16 + 1024,
                 remote_port: 80,
             };
-            self.client.program.since.push(self.now);
+            match self.client.program.since.get_mut(number as usize) {
+                Some(since) => *since = self.now,
+                None => self.client.program.since.push(self.now),
+            }
             let open = Open { tuple, profile: 0, user: number as u32 };
             let opened = self.client.stack.connect(self.now, &open);
             opened.map_err(|why| format!("session {number} cannot be opened: {why:?}"))?;
@@ -461,6 +464,11 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// All of it, in bytes.
+    fn bytes(self) -> f64 {
+        (self.peak + self.huge) as f64 * 1024.0
+    }
+
     /// Of this process until now.
     pub fn of_process() -> Result<Memory, Failure> {
         Self::of_status(&fs::read_to_string("/proc/self/status")?)
@@ -483,13 +491,105 @@ pub const BYTES: &str = "bytes-an-endpoint";
 /// Opens `sessions`, leaves them idle, and prints how many bytes each of their endpoints took. The peak is that of the process, so it has one
 /// of its own.
 pub fn idle_endpoints(sessions: usize) -> Result<(), Failure> {
-    let before = Memory::of_process()?;
+    let before = Memory::of_process()?.bytes();
     let mut pair = Pair::new(sessions, profile(), MESSAGE, false);
     pair.open_all(sessions)?;
     pair.check()?;
-    let after = Memory::of_process()?;
-    let taken = (after.peak + after.huge).saturating_sub(before.peak + before.huge);
-    println!("{BYTES} {}", taken as f64 * 1024.0 / (2 * sessions) as f64);
+    let taken = Memory::of_process()?.bytes() - before;
+    println!("{BYTES} {}", taken / (2 * sessions) as f64);
+    Ok(())
+}
+
+/// What very many sessions took: all are open at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Scale {
+    /// Sessions that were opened each second.
+    pub opened: f64,
+    /// Nanoseconds a segment, in an exchange on each of them.
+    pub segment: f64,
+    /// Sessions that were closed each second, by FIN both ways.
+    pub closed: f64,
+    /// Sessions that were opened each second once all had left TIME-WAIT.
+    pub opened_again: f64,
+    /// The peak of the process in bytes while all are open, without what it has without sessions.
+    pub open: f64,
+    /// The same at the end: with TIME-WAIT of all, and all open again.
+    pub end: f64,
+}
+
+impl Scale {
+    fn figures(self) -> [f64; 6] {
+        let Scale { opened, segment, closed, opened_again, open, end } = self;
+        [opened, segment, closed, opened_again, open, end]
+    }
+
+    /// Reads what [`scale`] prints.
+    pub fn read(line: &str) -> Option<Scale> {
+        let figures: Vec<f64> =
+            line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+        let [opened, segment, closed, opened_again, open, end] = figures[..] else { return None };
+        Some(Scale { opened, segment, closed, opened_again, open, end })
+    }
+}
+
+/// Strides of a walk that comes by every session once, where its length is no multiple of them: primes.
+const STRIDES: [usize; 2] = [7_368_787, 611_953];
+
+/// Opens `sessions`, has an exchange on each in an order that no cache foresees, closes them by FIN, opens as many again when they have left
+/// TIME-WAIT, and prints what it took as [`Scale::read`] reads it. The peak is that of the process, so it has one of its own.
+pub fn scale(sessions: usize) -> Result<(), Failure> {
+    let before = Memory::of_process()?.bytes();
+    let each_second = |begin: Timer| sessions as f64 / begin.nanos() * 1e9;
+    let mut pair = Pair::new(sessions, profile(), MESSAGE, false);
+    let begin = Timer::start();
+    pair.open_all(sessions)?;
+    let opened = each_second(begin);
+    let stride = STRIDES.into_iter().find(|stride| !sessions.is_multiple_of(*stride)).unwrap_or(1);
+    let (begin, first) = (Timer::start(), pair.segments());
+    for place in 0..sessions {
+        let user = place * stride % sessions;
+        let id = pair.client.program.ids[user];
+        pair.client.program.request(id, user as u32);
+        if place % BATCH == BATCH - 1 {
+            while pair.turn() {}
+        }
+    }
+    while pair.turn() {}
+    let segment = begin.nanos() / (pair.segments() - first) as f64;
+    let responses = pair.client.program.meter.counts.responses;
+    if responses != sessions as u64 {
+        return Err(format!("{responses} of {sessions} requests were answered").into());
+    }
+    let open = Memory::of_process()?.bytes() - before;
+    let begin = Timer::start();
+    for place in 0..sessions {
+        let id = pair.client.program.ids[place];
+        pair.client.program.closing.push(id);
+        if place % BATCH == BATCH - 1 {
+            while pair.turn() {}
+        }
+    }
+    while pair.turn() {}
+    let closed = each_second(begin);
+    for side in [&pair.client, &pair.server] {
+        let in_order = side.program.meter.counts.in_order;
+        if in_order != sessions as u64 {
+            return Err(format!("{in_order} of {sessions} sessions ended in order").into());
+        }
+    }
+    pair.now = pair.now.saturating_add(profile().time_wait);
+    while pair.client.stack.counters().in_state(State::TimeWait) > 0 {
+        pair.turn();
+    }
+    pair.opened = 0;
+    pair.client.program.ids.clear();
+    let begin = Timer::start();
+    pair.open_all(sessions)?;
+    let opened_again = each_second(begin);
+    pair.check()?;
+    let end = Memory::of_process()?.bytes() - before;
+    let took = Scale { opened, segment, closed, opened_again, open, end };
+    println!("{}", took.figures().map(|figure| figure.to_string()).join(" "));
     Ok(())
 }
 
@@ -503,6 +603,21 @@ mod tests {
         assert_eq!(Memory::of_status(status), Some(Memory { peak: 142_512, huge: 2048 }));
         assert_eq!(Memory::of_status("VmHWM:\t 1 kB\n"), Some(Memory { peak: 1, huge: 0 }));
         assert_eq!(Memory::of_status("VmRSS:\t 100 kB\n"), None);
+    }
+
+    #[test]
+    fn what_a_process_prints_is_read() {
+        let took = Scale { opened: 1e6, segment: 182.5, end: 4.8e9, ..Scale::default() };
+        let line = took.figures().map(|figure| figure.to_string()).join(" ");
+        assert_eq!(Scale::read(&line), Some(took));
+        assert_eq!((Scale::read("1 2 3"), Scale::read("1 2 3 4 5 x")), (None, None));
+    }
+
+    #[test]
+    fn sessions_are_closed_and_opened_again() {
+        for sessions in [1000, 1001] {
+            scale(sessions).unwrap();
+        }
     }
 
     #[test]

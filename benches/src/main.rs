@@ -49,7 +49,7 @@ use crate::options::{Chapters, Options};
 use crate::rounds::Bench;
 use crate::sections::{
     af_xdp, bulk, capture, cpu, delay_line, fairness, flat, http, in_memory as memory, kept, model,
-    noise, observations, pressure, profiles, rates, replay, sends, starts, watched, wire,
+    noise, observations, pressure, profiles, rates, replay, scale, sends, starts, watched, wire,
 };
 
 fn main() -> ExitCode {
@@ -69,6 +69,9 @@ fn run(options: &Options) -> Result<(), Failure> {
     }
     if let Some(sessions) = options.idle_endpoints {
         return in_memory::idle_endpoints(sessions);
+    }
+    if let Some(sessions) = options.scale {
+        return in_memory::scale(sessions);
     }
     if let Some(constant) = &options.constant_sender {
         return studies::constant_sender::send(constant);
@@ -125,7 +128,7 @@ fn run(options: &Options) -> Result<(), Failure> {
 type Measure = fn(&mut Bench) -> sections::Chapter;
 
 /// The chapters in their order.
-const CHAPTERS: [(Chapters, Measure); 20] = [
+const CHAPTERS: [(Chapters, Measure); 21] = [
     (Chapters::Flat, flat::measure),
     (Chapters::Model, model::measure),
     (Chapters::Rates, rates::measure),
@@ -141,6 +144,7 @@ const CHAPTERS: [(Chapters, Measure); 20] = [
     (Chapters::Profiles, profiles::measure),
     (Chapters::Replay, replay::measure),
     (Chapters::InMemory, memory::measure),
+    (Chapters::Scale, scale::measure),
     (Chapters::Wire, wire::measure),
     (Chapters::Http, http::measure),
     (Chapters::Bulk, bulk::measure),

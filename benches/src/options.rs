@@ -51,6 +51,9 @@ pub struct Options {
     /// Hold so many idle sessions in memory, and say how many bytes an endpoint took: the benchmark calls itself so.
     #[arg(long, hide = true, value_name = "SESSIONS", exclusive = true)]
     pub idle_endpoints: Option<usize>,
+    /// Open, use and close so many sessions in memory, and say what it took: the benchmark calls itself so.
+    #[arg(long, hide = true, value_name = "SESSIONS", exclusive = true)]
+    pub scale: Option<usize>,
 }
 
 /// How much is measured of what grows.
@@ -97,6 +100,8 @@ pub enum Chapters {
     Replay,
     /// Our own TCP in memory; only when it is asked for.
     InMemory,
+    /// Millions of sessions at a time in memory; only when it is asked for.
+    Scale,
     /// Segments of our own TCP over the cable beside bare loops; only when it is asked for.
     Wire,
     /// HTTP beside nginx and wrk; only when it is asked for.
@@ -140,6 +145,7 @@ impl Chapters {
         matches!(
             self,
             Chapters::InMemory
+                | Chapters::Scale
                 | Chapters::Wire
                 | Chapters::Http
                 | Chapters::Bulk

@@ -18,6 +18,7 @@ pub mod pressure;
 pub mod profiles;
 pub mod rates;
 pub mod replay;
+pub mod scale;
 pub mod sends;
 pub mod starts;
 pub mod watched;
