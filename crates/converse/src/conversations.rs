@@ -359,11 +359,10 @@ impl Conversations {
         });
     }
 
-    pub(crate) fn insert(&mut self, mut session: Session) -> SessionKey {
+    pub(crate) fn insert(&mut self, session: Session) -> SessionKey {
         match self.free.pop() {
             Some(key) => {
                 if let Some(place) = self.sessions.get_mut(key as usize) {
-                    session.out.reuse(&mut place.out);
                     *place = session;
                 }
                 SessionKey(key)
@@ -442,7 +441,7 @@ impl Conversations {
         let (side, user, number) = (session.side, session.user, session.number);
         session.side = NO_SIDE;
         (session.protocol, session.greeting) = (Protocol::None, None);
-        (session.timers, session.early) = (Vec::new(), Vec::new());
+        (session.notes, session.early) = (None, Vec::new());
         self.free.push(key);
         let Some(&group) = self.group_of.get(usize::from(side)) else { return };
         let Some(of) = self.groups.get_mut(usize::from(group)) else { return };

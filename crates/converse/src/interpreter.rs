@@ -426,19 +426,21 @@ fn simple(op: &Op, session: &mut Session, side: &mut Side, now: Nanos) -> Outcom
             if wait.left > 0 { Outcome::Wait(Wait::Data(wait)) } else { Outcome::Next }
         }
         Op::Set { variable, value } => {
-            if let Some(place) = session.variables.get_mut(usize::from(*variable)) {
+            if let Some(place) = session.notes().variables.get_mut(usize::from(*variable)) {
                 *place = *value;
             }
             Outcome::Next
         }
         Op::Add { variable, value } => {
-            if let Some(place) = session.variables.get_mut(usize::from(*variable)) {
+            if let Some(place) = session.notes().variables.get_mut(usize::from(*variable)) {
                 *place = place.wrapping_add(*value);
             }
             Outcome::Next
         }
         Op::JumpIf { variable, comparison, value, to } => {
-            let is = session.variables.get(usize::from(*variable)).copied().unwrap_or(0);
+            let notes = session.notes.as_ref();
+            let is = notes.and_then(|notes| notes.variables.get(usize::from(*variable)));
+            let is = is.copied().unwrap_or(0);
             if comparison.holds(is, *value) { Outcome::Jump(*to) } else { Outcome::Next }
         }
         Op::ReceiveText(text) | Op::Expect(text) => {
@@ -485,17 +487,19 @@ fn simple(op: &Op, session: &mut Session, side: &mut Side, now: Nanos) -> Outcom
         },
         Op::Start(timer) => {
             let index = usize::from(*timer);
-            if session.timers.len() <= index {
-                session.timers.resize(index + 1, now);
+            let timers = &mut session.notes().timers;
+            if timers.len() <= index {
+                timers.resize(index + 1, now);
             }
-            if let Some(place) = session.timers.get_mut(index) {
+            if let Some(place) = timers.get_mut(index) {
                 *place = now;
             }
             Outcome::Next
         }
         Op::Stop(timer) => {
             let index = usize::from(*timer);
-            if let Some(&from) = session.timers.get(index) {
+            let timers = session.notes.as_ref().map(|notes| &notes.timers);
+            if let Some(&from) = timers.and_then(|timers| timers.get(index)) {
                 side.meter.timer(index, from, now);
             }
             Outcome::Next

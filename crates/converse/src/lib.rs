@@ -10,6 +10,7 @@ mod conversations;
 pub mod converse;
 mod dns;
 mod events;
+mod few;
 mod gates;
 mod greeting;
 mod http;

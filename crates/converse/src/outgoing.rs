@@ -4,11 +4,13 @@
 //! made again when the stack asks for the same offset again. What is echoed is kept, because nobody else knows it.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 
 use wirebeat_http::ChunkedBody;
 use wirebeat_traffic::program::script::{Body, CHUNK, LengthLaw, Message, PATTERN_LEN, Script};
 use wirebeat_traffic::values::session::{MAX_DATAGRAM, MAX_STAMPED, NUMBER, STAMP};
 
+use crate::few::Few;
 use crate::greeting::{GREETING, greeting};
 use crate::stamp::Stamp;
 
@@ -21,7 +23,7 @@ const LENGTH_DIGITS: usize = 20;
 pub(crate) const PREFIX: u64 = 8;
 
 /// A message in the stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     /// Where it begins.
     begin: u64,
@@ -29,9 +31,23 @@ struct Piece {
     len: u64,
     /// Bytes of its data; of a numbered message its number.
     data: u64,
-    /// Which message of the script; [`KEPT`] for bytes that the session keeps.
-    message: u16,
+    /// Which message of the script, and 1: a piece that is not there takes no more room.
+    message_and_one: NonZeroU32,
 }
+
+impl Piece {
+    /// A piece of message number `message` of the script; [`KEPT`] for bytes that the session keeps.
+    fn new(begin: u64, (len, data): (u64, u64), message: u16) -> Piece {
+        let message_and_one = NonZeroU32::MIN.saturating_add(message.into());
+        Piece { begin, len, data, message_and_one }
+    }
+
+    fn message(&self) -> u16 {
+        (self.message_and_one.get() - 1) as u16
+    }
+}
+
+const _: () = assert!(size_of::<Option<Piece>>() == 32 && size_of::<Outgoing>() <= 72);
 
 /// The message number of bytes that the session keeps until they are taken: what is sent back, and what it made itself.
 const KEPT: u16 = u16::MAX;
@@ -39,12 +55,14 @@ const KEPT: u16 = u16::MAX;
 /// The message number of what a client says first where both ends are put together by a number; its data is that number.
 const GREETS: u16 = u16::MAX - 1;
 
+type Stamps = VecDeque<[u8; STAMP as usize]>;
+
 /// What a session sends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outgoing {
-    pieces: VecDeque<Piece>,
+    pieces: Few<Piece>,
     /// What the last of the pieces begin with, where they are stamped: a session that begins to send such messages sends no others.
-    stamps: VecDeque<[u8; STAMP as usize]>,
+    stamps: Option<Box<Stamps>>,
     /// Where the next message begins.
     end: u64,
     /// Up to where the stack has taken it.
@@ -93,16 +111,6 @@ impl Outgoing {
         self.pieces.len() < PIECES && self.end < u64::MAX
     }
 
-    /// Takes the memory of one that is done.
-    pub(crate) fn reuse(&mut self, done: &mut Outgoing) {
-        if self.pieces.capacity() == 0 {
-            self.pieces = std::mem::take(&mut done.pieces);
-            self.pieces.clear();
-            self.stamps = std::mem::take(&mut done.stamps);
-            self.stamps.clear();
-        }
-    }
-
     /// Whether everything was taken.
     pub(crate) fn is_taken(&self) -> bool {
         self.taken == self.end
@@ -140,14 +148,14 @@ impl Outgoing {
         let Some(of) = script.messages.get(usize::from(message)) else { return 0 };
         let (data, len) = lengths(of, n, script.datagrams);
         let data = if let Body::Numbered(_) = of.body { number } else { data };
-        self.push(Piece { begin: self.end, len, data, message });
+        self.push(Piece::new(self.end, (len, data), message));
         if len == u64::MAX { 0 } else { len }
     }
 
     /// Adds the number of the session; gives how many bytes that is.
     pub(crate) fn add_greeting(&mut self, number: u64) -> u64 {
         let len = GREETING as u64;
-        self.push(Piece { begin: self.end, len, data: number, message: GREETS });
+        self.push(Piece::new(self.end, (len, number), GREETS));
         len
     }
 
@@ -163,14 +171,14 @@ impl Outgoing {
         let Some(of) = script.messages.get(usize::from(message)) else { return 0 };
         let (data, len) = lengths(of, n, script.datagrams);
         let length = data.try_into().unwrap_or(u32::MAX);
-        self.stamps.push_back(Stamp { length, ..stamp }.encode());
-        self.push(Piece { begin: self.end, len, data, message });
+        self.stamps.get_or_insert_default().push_back(Stamp { length, ..stamp }.encode());
+        self.push(Piece::new(self.end, (len, data), message));
         len
     }
 
     /// Adds a message of `len` bytes that the session keeps.
     pub(crate) fn add_kept_message(&mut self, len: u64) {
-        self.push(Piece { begin: self.end, len, data: len, message: KEPT });
+        self.push(Piece::new(self.end, (len, len), KEPT));
     }
 
     /// Where the message ends that has the byte at `offset`.
@@ -181,12 +189,12 @@ impl Outgoing {
 
     /// Adds `len` bytes that are sent back.
     pub(crate) fn add_echo(&mut self, len: u64) {
-        if let Some(last) = self.pieces.back_mut().filter(|last| last.message == KEPT) {
+        if let Some(last) = self.pieces.back_mut().filter(|last| last.message() == KEPT) {
             last.len += len;
             self.end = self.end.saturating_add(len);
             return;
         }
-        self.push(Piece { begin: self.end, len, data: len, message: KEPT });
+        self.push(Piece::new(self.end, (len, len), KEPT));
     }
 
     fn push(&mut self, piece: Piece) {
@@ -221,17 +229,18 @@ impl Outgoing {
         let taken = self.taken;
         while let Some(piece) = self.pieces.front() {
             // what is sent back grows: it is not done before something follows it
-            let grows = piece.message == KEPT && self.pieces.len() == 1;
+            let grows = piece.message() == KEPT && self.pieces.len() == 1;
             if grows || piece.begin.saturating_add(piece.len) > taken {
                 break;
             }
             self.pieces.pop_front();
-            if self.stamps.len() > self.pieces.len() {
-                self.stamps.pop_front();
+            let pieces = self.pieces.len();
+            if let Some(stamps) = self.stamps.as_mut().filter(|stamps| stamps.len() > pieces) {
+                stamps.pop_front();
             }
         }
         if self.pieces.len() == 1
-            && let Some(piece) = self.pieces.front_mut().filter(|piece| piece.message == KEPT)
+            && let Some(piece) = self.pieces.front_mut().filter(|piece| piece.message() == KEPT)
         {
             let gone = taken.saturating_sub(piece.begin).min(piece.len);
             piece.begin += gone;
@@ -263,22 +272,26 @@ impl Outgoing {
     ) -> &'a [u8] {
         let within =
             |piece: &&Piece| (piece.begin..piece.begin.saturating_add(piece.len)).contains(&offset);
-        let Some(place) = self.pieces.iter().rposition(|piece| within(&piece)) else {
+        let mut places = self.pieces.iter().rev().zip(1..);
+        let Some((_, from_end)) = places.find(|(piece, _)| within(piece)) else {
             return &[];
         };
+        let place = self.pieces.len() - from_end;
         let Some(piece) = self.pieces.get(place) else { return &[] };
         let at = offset - piece.begin;
         let left = piece.len.saturating_sub(at);
-        let stamp = (place + self.stamps.len()).checked_sub(self.pieces.len());
-        let stamp = stamp.and_then(|place| self.stamps.get(place));
-        let bytes = match (stamp, script.messages.get(usize::from(piece.message))) {
+        let stamp = self.stamps.as_ref().and_then(|stamps| {
+            let place = (place + stamps.len()).checked_sub(self.pieces.len())?;
+            stamps.get(place)
+        });
+        let bytes = match (stamp, script.messages.get(usize::from(piece.message()))) {
             (Some(stamp), _) if at < STAMP => {
                 let bytes = stamp.get(at as usize..).unwrap_or_default();
                 let Some(into) = scratch.get_mut(..bytes.len()) else { return &[] };
                 into.copy_from_slice(bytes);
                 into
             }
-            _ if piece.message == GREETS => {
+            _ if piece.message() == GREETS => {
                 let Some(into) = scratch.get_mut(..GREETING) else { return &[] };
                 into.copy_from_slice(&greeting(piece.data));
                 into.get(at as usize..).unwrap_or_default()

@@ -1,6 +1,5 @@
 //! The state of one session, and of what its end of the group does.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use wirebeat_http::{RequestReader, ResponseReader};
@@ -11,6 +10,7 @@ use wirebeat_units::Nanos;
 
 use crate::alarms::Alarm;
 use crate::dns::DnsState;
+use crate::few::Few;
 use crate::greeting::Greeting;
 use crate::messages::Messages;
 use crate::one_way::OneWayState;
@@ -146,7 +146,7 @@ pub(crate) struct HttpClientState {
     pub(crate) sent: u32,
     pub(crate) received: u32,
     /// When each request that waits for its response was planned and began, the oldest first.
-    pub(crate) begun: VecDeque<(Nanos, Nanos)>,
+    pub(crate) begun: Few<(Nanos, Nanos)>,
     /// Of the response that comes in: its status, bytes of content so far, whether it began, whether content was wrong.
     pub(crate) status: u16,
     pub(crate) content: u64,
@@ -165,7 +165,7 @@ pub(crate) struct HttpClientState {
 pub(crate) struct HttpServerState {
     pub(crate) reader: RequestReader,
     /// Messages to send, by their number in the script.
-    pub(crate) pending: VecDeque<u16>,
+    pub(crate) pending: Few<u16>,
     /// Whether the request that comes in is HEAD, and whether it is of HTTP/1.0.
     pub(crate) head: bool,
     pub(crate) old: bool,
@@ -180,6 +180,14 @@ pub(crate) struct HttpServerState {
 /// How long a server reads, and leaves aside, what follows a request that it cannot read: a peer that is reset at once may lose the
 /// response (RFC 9112 §9.6).
 const LINGER: Nanos = Nanos::from_secs(2);
+
+/// What a session remembers for steps that few programs have.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    pub(crate) variables: [i32; VARIABLES],
+    /// When timers were started.
+    pub(crate) timers: Vec<Nanos>,
+}
 
 /// A session.
 #[derive(Debug)]
@@ -203,7 +211,6 @@ pub(crate) struct Session {
     /// When the peer last did something.
     pub(crate) active: Nanos,
     pub(crate) registers: [u32; REGISTERS],
-    pub(crate) variables: [i32; VARIABLES],
     /// How many laws were asked so far.
     pub(crate) draws: u32,
     pub(crate) out: Outgoing,
@@ -215,8 +222,8 @@ pub(crate) struct Session {
     pub(crate) protocol: Protocol,
     /// Its number at both ends, where they are put together by it.
     pub(crate) greeting: Option<Box<Greeting>>,
-    /// When timers were started.
-    pub(crate) timers: Vec<Nanos>,
+    /// What few programs have to remember.
+    pub(crate) notes: Option<Box<Notes>>,
     pub(crate) alarm: Alarm,
     pub(crate) established: bool,
     /// Over UDP: whether the peer said something.
@@ -249,7 +256,6 @@ impl Session {
             pace: None,
             active: now,
             registers: [0; REGISTERS],
-            variables: [0; VARIABLES],
             draws: 0,
             out: Outgoing::default(),
             pending: 0,
@@ -257,7 +263,7 @@ impl Session {
             early: Vec::new(),
             protocol: Protocol::None,
             greeting: None,
-            timers: Vec::new(),
+            notes: None,
             alarm: Alarm::default(),
             established: false,
             heard: false,
@@ -268,6 +274,11 @@ impl Session {
             fate: None,
             user: None,
         }
+    }
+
+    /// What it remembers for its steps.
+    pub(crate) fn notes(&mut self) -> &mut Notes {
+        self.notes.get_or_insert_default()
     }
 
     /// Until when its peer has to do something, or be done with something, where it has `timeout` for each.

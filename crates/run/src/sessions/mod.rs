@@ -123,7 +123,7 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
             let secret = own::Secret::of_seed(scenario.seed, number);
             simulated.push(simulated::SimulatedEnd {
                 port: port.name.clone(),
-                parts: own::parts(&mine, port, (number, secret), 1)?,
+                parts: own::parts((&mine, &sessions), port, (number, secret), 1)?,
                 sessions: mine,
                 cable: port.spec.cable.clone(),
                 file: port.spec.file.as_ref().map(|file| options.path(file)),
@@ -131,7 +131,9 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
             continue;
         }
         let of = port.spec.cores.len().max(1) as u32;
-        let own = engine.map(|engine| own::open(&mine, port, (engine, number, of))).transpose()?;
+        let own = engine
+            .map(|engine| own::open((&mine, &sessions), port, (engine, number, of)))
+            .transpose()?;
         let (own, claimed) = own.unzip();
         claims.extend(claimed.flatten());
         let mut own = own.into_iter().flatten();

@@ -72,12 +72,13 @@ impl OwnParts {
 type Carriers = Vec<Box<dyn Carrier + Send>>;
 
 /// Puts our own TCP on `port`, once for each of `cores`; `number` is that of the port. Its addresses are its own as long as the claims live.
+/// `sessions` are those with the ends that are of that port, and `all` of them say how many there will be.
 pub(super) fn open(
-    sessions: &Sessions,
+    (sessions, all): (&Sessions, &Sessions),
     port: &ResolvedPort,
     (engine, number, cores): (Engine, u8, u32),
 ) -> Result<(Carriers, Option<Claims>), RunError> {
-    let mut parts = parts(sessions, port, (number, Secret::new()?), cores)?;
+    let mut parts = parts((sessions, all), port, (number, Secret::new()?), cores)?;
     // Runs that take the same ports one after the other find peers that are in TIME-WAIT: timestamps have to go on from run to run.
     parts.settings.timestamp = Some(milliseconds_of_day());
     let claims = Claims::take(port, &parts.hosts.hosts)?;
@@ -94,7 +95,7 @@ fn milliseconds_of_day() -> u32 {
 
 /// For the first of `cores` of `port`, and the groups of `sessions`, which have the ends that are of that port; `number` is its number.
 pub(super) fn parts(
-    sessions: &Sessions,
+    (sessions, all): (&Sessions, &Sessions),
     port: &ResolvedPort,
     (number, secret): (u8, Secret),
     cores: u32,
@@ -122,7 +123,7 @@ pub(super) fn parts(
             datagrams: sessions.groups.iter().map(own_profile::datagrams).collect(),
             mtu,
             listeners,
-            limits: limits(sessions, cores),
+            limits: limits(sessions, all, cores),
             seed: secret.0,
             timestamp: None,
             core: Shard { core: 0, cores },
@@ -169,21 +170,22 @@ impl Secret {
     }
 }
 
-/// How much there has to be room for on each of `cores`.
-fn limits(sessions: &Sessions, cores: u32) -> Limits {
+/// How much there has to be room for on each of `cores`. How fast sessions start, and for how many users, is said where their clients are:
+/// in `all`.
+fn limits(sessions: &Sessions, all: &Sessions, cores: u32) -> Limits {
     let mut open = 0_u64;
     let mut waiting = 0_u64;
-    for group in &sessions.groups {
+    for (group, of) in sessions.groups.iter().zip(&all.groups) {
         let ends = u64::from(group.client.is_some()) + u64::from(group.server.is_some());
         if ends == 0 || group.transport == Transport::Udp {
             continue;
         }
-        let rate = group.starts.and_then(|flow| sessions.starts.offered(flow));
+        let rate = of.starts.and_then(|flow| all.starts.offered(flow));
         let a_second = rate.map(|(rate, _)| rate.per_second().ceil() as u64);
         let patience = group.timeout.get().div_ceil(1_000_000_000);
         let by_rate = a_second.map(|rate| rate.saturating_mul(patience).min(group.count));
         let most = group.limit.and_then(|limit| limit.most_open()).map(u64::from);
-        let most = most.or(group.users.map(u64::from)).or(by_rate).unwrap_or(SESSIONS);
+        let most = most.or(of.users.map(u64::from)).or(by_rate).unwrap_or(SESSIONS);
         open = open.saturating_add(most.min(SESSIONS_MAX).saturating_mul(ends));
         let waits = own_profile::time_wait(&group.tcp).get().div_ceil(1_000_000_000);
         if waits > 0 {
@@ -362,6 +364,11 @@ fn broadcast(address: IpAddr, prefix_len: u8) -> Option<Ipv4Addr> {
 
 #[cfg(test)]
 mod tests {
+    use wirebeat_traffic::compile::{Files, compile_sessions};
+    use wirebeat_traffic::scenario::Scenario;
+
+    use super::super::carrier::Carriage;
+    use super::super::worker::share as share_of;
     use super::*;
 
     #[test]
@@ -370,6 +377,26 @@ mod tests {
         assert_eq!(of("10.0.1.9", 24), Some(Ipv4Addr::new(10, 0, 1, 255)));
         assert_eq!(of("10.0.1.9", 30), Some(Ipv4Addr::new(10, 0, 1, 11)));
         assert_eq!([of("10.0.1.9", 31), of("10.0.1.9", 32), of("fd00::1", 24)], [None; 3]);
+    }
+
+    /// The end that accepts had room for 262,144 sessions, whatever the other end opened.
+    #[test]
+    fn an_end_that_accepts_has_room_for_what_the_other_opens() {
+        for (how, most) in
+            [("rate: 10000/s", 600_000), ("users: 700000", 700_000), ("rate: 1/s", 1024)]
+        {
+            let text = format!(
+                "ports: {{ a: {{ engine: loopback }}, b: {{ engine: loopback }} }}\nsessions:\n  s: {{ from: a, to: b, stack: own, \
+                 clients: {{ addresses: 10.0.0.0/16 }}, servers: {{ addresses: 10.9.0.1, ports: 80 }}, program: http, count: 1000000, \
+                 timeout: 60s, {how} }}\n"
+            );
+            let scenario = Scenario::from_yaml(&text, "").unwrap();
+            let all = compile_sessions(&scenario, &Files::default()).unwrap();
+            for port in ["a", "b"] {
+                let mine = share_of(&all, port, Carriage::Own);
+                assert_eq!(limits(&mine, &all, 1).sessions, most, "{how} at {port}");
+            }
+        }
     }
 
     #[test]
