@@ -287,24 +287,22 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
                 local_port,
                 remote_port: remote.port(),
             };
-            if is_datagrams {
-                if self.udp.connect(now, (session, profile), &tuple, programs) {
-                    return;
+            let opened = match is_datagrams {
+                true => self.udp.connect(now, (session, profile), &tuple, programs).map(|()| None),
+                false => {
+                    let open = Open { tuple, profile: profile.0 as u8, user: 0 };
+                    self.tcp.connect(now, &open).map(Some)
                 }
-                match tries {
-                    0 | 1 => break Err(OpenError::InUse),
-                    _ => tries -= 1,
-                }
-                continue;
-            }
-            let open = Open { tuple, profile: profile.0 as u8, user: 0 };
-            match self.tcp.connect(now, &open) {
+            };
+            match opened {
                 Err(OpenError::InUse) if tries > 1 => tries -= 1,
                 opened => break opened,
             }
         };
         match opened {
-            Ok(id) => {
+            // it was told already
+            Ok(None) => {}
+            Ok(Some(id)) => {
                 self.between.begin(id, session);
                 programs.opening(now, session, Connection(id.0));
             }
@@ -354,7 +352,6 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
         };
         let (below, neighbours) = (&mut self.below, &mut self.neighbours);
         let mut out = Outbox { below, neighbours, now, len: 0 };
-        // both have a turn, whoever leaves the other no room
         self.tcp.transmit(now, &mut above, &mut out);
         self.udp.transmit(now, above.programs, &mut out);
         // packets to those who were not known have asked for them

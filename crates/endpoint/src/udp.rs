@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use wirebeat_converse::stack::{
     Connection, ConnectionStats, Failure, ProfileId, Programs, Reason, SessionKey,
 };
-use wirebeat_stack::{Transmit, Tuple};
+use wirebeat_stack::{OpenError, Transmit, Tuple};
 use wirebeat_units::Nanos;
 use wirebeat_wire::checksum::{Sum, checksum};
 use wirebeat_wire::ip::{Protocol, Version};
@@ -183,26 +183,29 @@ impl Udp {
         self.vacant.last().copied().unwrap_or(self.talks.len() as u32) | DATAGRAMS
     }
 
-    /// A client's session; `false` where another has these ends.
+    /// A client's session.
+    ///
+    /// # Errors
+    /// Where another one has these ends.
     pub(crate) fn connect(
         &mut self,
         now: Nanos,
         (session, profile): (SessionKey, ProfileId),
         tuple: &Tuple,
         programs: &mut dyn Programs,
-    ) -> bool {
+    ) -> Result<(), OpenError> {
         let ends = Ends {
             local: SocketAddr::new(tuple.local, tuple.local_port),
             remote: SocketAddr::new(tuple.remote, tuple.remote_port),
         };
         if self.by_ends.contains_key(&ends) {
-            return false;
+            return Err(OpenError::InUse);
         }
         let number = self.begin(session, ends, profile.0, false);
         programs.opening(now, session, Connection(number));
         // there is no handshake: it may speak
         programs.established(now, session, Connection(number));
-        true
+        Ok(())
     }
 
     /// A next hop became known, or did not answer: who waited for one looks again.
@@ -260,14 +263,25 @@ impl Udp {
                     }
                     return;
                 }
-                Next::Unresolved => {
-                    if let Some(talk) = self.talk(number) {
-                        talk.queued = true;
-                        self.unresolved.push(number);
-                    }
-                }
+                Next::Unresolved => self.wait_for_next_hop(number),
             }
         }
+    }
+
+    fn wait_for_next_hop(&mut self, number: u32) {
+        let Some(talk) = self.talk(number) else { return };
+        talk.queued = true;
+        if self.unresolved.len() >= self.talks.len() {
+            // Numbers of sessions that have ended are among them, or stand there twice: whoever sends under many addresses that nobody
+            // has makes the list no longer than there are sessions.
+            let mut waiting = std::mem::take(&mut self.unresolved);
+            waiting.sort_unstable();
+            waiting.dedup();
+            waiting
+                .retain(|other| *other != number && self.talk(*other).is_some_and(|of| of.queued));
+            self.unresolved = waiting;
+        }
+        self.unresolved.push(number);
     }
 
     fn work(
@@ -650,6 +664,30 @@ mod tests {
             prop_assert_eq!(told, is_error.then_some((ends(six), refused)));
             let _ = read_icmp(&icmp(six, kind, code, &quote[..cut.min(quote.len())]));
         }
+    }
+
+    /// Spoofed sources whose next hop nobody knows come and go: what waits stays as long as there are sessions.
+    #[test]
+    fn those_that_wait_for_a_next_hop_are_no_more_than_the_sessions() {
+        let mut udp = Udp::new(vec![Some(PROFILE)], 1500);
+        let begin = |udp: &mut Udp, port: u16| {
+            let mut ends = ends(false);
+            ends.remote.set_port(port);
+            let number = udp.begin(SessionKey(port.into()), ends, 0, true);
+            udp.wait_for_next_hop(number);
+            number
+        };
+        let held: Vec<u32> = (1..=10).map(|port| begin(&mut udp, port)).collect();
+        for port in 100..10_000 {
+            let number = begin(&mut udp, port);
+            let place = number ^ DATAGRAMS;
+            let gone = udp.talks[place as usize].take().unwrap();
+            udp.by_ends.remove(&gone.ends);
+            udp.vacant.push(place);
+        }
+        assert!(udp.unresolved.len() <= udp.talks.len() + 1, "{}", udp.unresolved.len());
+        udp.look_again();
+        assert!(held.iter().all(|number| udp.queue.contains(number)));
     }
 
     #[test]

@@ -55,37 +55,54 @@ impl Departures {
     }
 }
 
-/// What one departure adds: its lateness, and where there was one before it the gap and by how much that was too long.
-type Values = (i64, Option<(i64, i64)>);
+/// What keeps the values of one distribution.
+trait Keeps: Default {
+    fn record(&mut self, value: i64);
+    fn distribution(&self) -> Distribution;
+}
 
-/// The departure before.
-#[derive(Clone, Copy, Debug, Default)]
-struct Last(Option<(Nanos, i64)>);
-
-impl Last {
+impl Keeps for Recorder {
     #[inline]
-    fn next(&mut self, at: Nanos, late: i64) -> Values {
-        let last = self.0.replace((at, late));
-        (late, last.map(|(before, was)| (at.signed_sub(before), late.saturating_sub(was))))
+    fn record(&mut self, value: i64) {
+        Recorder::record(self, value);
+    }
+
+    fn distribution(&self) -> Distribution {
+        Recorder::distribution(self)
     }
 }
 
-/// Departures that are being recorded.
-#[derive(Clone, Debug, Default)]
-pub struct DepartureRecorder {
-    last: Last,
-    all: Histograms,
+/// Moments, and how many values are negative: all but the histogram.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bare {
+    moments: Moments,
+    negative: u64,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Histograms {
-    lateness: Recorder,
-    gap: Recorder,
-    longer: Recorder,
-    shorter: Recorder,
+impl Keeps for Bare {
+    fn record(&mut self, value: i64) {
+        self.moments.record(value);
+        self.negative += u64::from(value < 0);
+    }
+
+    fn distribution(&self) -> Distribution {
+        Distribution { moments: self.moments, negative: self.negative, buckets: Vec::new() }
+    }
 }
 
-impl Histograms {
+/// All distributions of departures.
+#[derive(Clone, Debug, Default)]
+struct All<K> {
+    lateness: K,
+    gap: K,
+    longer: K,
+    shorter: K,
+}
+
+/// What one departure adds: its lateness, and where there was one before it the gap and by how much that was too long.
+type Values = (i64, Option<(i64, i64)>);
+
+impl<K: Keeps> All<K> {
     #[inline]
     fn record(&mut self, (late, gap): Values) {
         self.lateness.record(late);
@@ -107,6 +124,25 @@ impl Histograms {
     }
 }
 
+/// The departure before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Last(Option<(Nanos, i64)>);
+
+impl Last {
+    #[inline]
+    fn next(&mut self, at: Nanos, late: i64) -> Values {
+        let last = self.0.replace((at, late));
+        (late, last.map(|(before, was)| (at.signed_sub(before), late.saturating_sub(was))))
+    }
+}
+
+/// Departures that are being recorded.
+#[derive(Clone, Debug, Default)]
+pub struct DepartureRecorder {
+    last: Last,
+    all: All<Recorder>,
+}
+
 impl DepartureRecorder {
     /// A frame left at `at`, so many nanoseconds after its deadline.
     #[inline]
@@ -125,54 +161,34 @@ impl DepartureRecorder {
 #[derive(Clone, Debug, Default)]
 pub struct DepartureMoments {
     last: Last,
-    lateness: (Moments, u64),
-    gap: Moments,
-    longer: Moments,
-    shorter: Moments,
+    all: All<Bare>,
 }
 
 impl DepartureMoments {
     /// A frame left at `at`, so many nanoseconds after its deadline: counted here, and in the histograms that are shared.
     pub fn record(&mut self, at: Nanos, late: i64, shared: &mut SharedDepartures) {
         let values = self.last.next(at, late);
+        self.all.record(values);
         shared.0.record(values);
-        let (moments, negative) = &mut self.lateness;
-        moments.record(late);
-        *negative += u64::from(late < 0);
-        let (_, Some((gap, error))) = values else { return };
-        self.gap.record(gap);
-        match error < 0 {
-            true => self.shorter.record(error.saturating_neg()),
-            false => self.longer.record(error),
-        }
     }
 
     /// What was recorded so far, without buckets.
     pub fn departures(&self) -> Departures {
-        let of = |moments, negative| Distribution { moments, negative, buckets: Vec::new() };
-        let (lateness, negative) = self.lateness;
-        Departures {
-            lateness: of(lateness, negative),
-            gap: of(self.gap, 0),
-            longer: of(self.longer, 0),
-            shorter: of(self.shorter, 0),
-        }
+        self.all.departures()
     }
 }
 
 /// The histograms of many flows together.
 #[derive(Clone, Debug, Default)]
-pub struct SharedDepartures(Histograms);
+pub struct SharedDepartures(All<Recorder>);
 
 impl SharedDepartures {
     /// The buckets of all: their moments are those of the flows.
     pub fn buckets(&self) -> Departures {
         let mut all = self.0.departures();
         for of in all.each_mut() {
-            *of = Distribution {
-                buckets: std::mem::take(&mut of.buckets),
-                ..Distribution::default()
-            };
+            let buckets = std::mem::take(&mut of.buckets);
+            *of = Distribution { buckets, ..Distribution::default() };
         }
         all
     }

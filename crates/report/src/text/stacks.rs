@@ -25,9 +25,15 @@ pub fn stacks(report: &Report, style: Style) -> Vec<String> {
 }
 
 fn stack(stack: &StackReport, style: Style) -> String {
-    let heading = hang("", &clean(&format!("own TCP on {}{}", stack.port, modes(stack))), COLUMNS);
+    // a port whose sessions are all over UDP has nothing to say of TCP
+    let has_tcp = stack.datagrams.is_none() || stack.segments.all + stack.arrivals.packets > 0;
+    let kind = if has_tcp { "TCP" } else { "UDP" };
+    let heading = format!("own {kind} on {}{}", stack.port, modes(stack));
+    let heading = hang("", &clean(&heading), COLUMNS);
     let mut out: String = heading.lines().map(|line| style.strong(line) + "\n").collect();
-    out += &side_by_side(&counters(stack), style);
+    if has_tcp {
+        out += &side_by_side(&counters(stack), style);
+    }
     line(&mut out, "  retransmitted: ", &retransmitted(stack));
     line(&mut out, "  recovery: ", &recovery(stack));
     line(&mut out, "  sessions: ", &sessions(stack));
