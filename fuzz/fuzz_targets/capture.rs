@@ -1,9 +1,10 @@
-//! Bytes that may be taken for a capture: its frames, and what their packets carry.
+//! Bytes that may be taken for a capture: its frames, what their packets carry, and what was said in them.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use wirebeat_archive::time_series::{DATA_MAX, OnBad};
+use wirebeat_archive::capture::conversations::{self, Keep};
 use wirebeat_archive::capture::payloads::{DeviceOf, Payloads, Take};
 use wirebeat_archive::capture::{FRAME_MAX, Frames, Window};
 
@@ -28,6 +29,12 @@ fuzz_target!(|bytes: &[u8]| {
             };
             let given = records + payloads.skipped().total();
             assert!(!ended || given == payloads.frames().tally().frames);
+        }
+        let frames = Window::new(Frames::new(bytes, "fuzz", on_bad), Some(10_000_000));
+        if let Ok(found) = conversations::read(frames, Keep::All) {
+            for it in found.conversations {
+                assert_eq!(it.bytes.len() as u64, it.said[0] + it.said[1]);
+            }
         }
     }
 });

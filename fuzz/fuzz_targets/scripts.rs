@@ -9,7 +9,7 @@ use wirebeat_traffic::scenario::Scenario;
 fuzz_target!(|text: &str| {
     // Whatever a script includes is there, and is the script.
     let read = |_: &str| Ok(text.as_bytes().to_vec());
-    let source = Source { name: "fuzz", text, read: &read };
+    let source = Source { name: "fuzz", text, read: &read, sessions: &wirebeat_import::no_sessions };
     let _ = recognise(text);
     for dialect in Dialect::ALL {
         let Ok(converted) = convert(*dialect, &source, &Options::default()) else { continue };

@@ -70,6 +70,25 @@ class RunTest(unittest.TestCase):
             with self.assertRaises(wirebeat.Error):
                 wirebeat.load(saved)
 
+    def test_what_is_no_report_of_a_run_is_told(self):
+        report = wirebeat.run(scenario(), time="100ms")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "x.json"
+            for text, told in [
+                ("", "is empty"),
+                ("{", "cut short"),
+                ("[]", "has no report"),
+                (json.dumps({**report.data, "schema_version": "9"}), "schema version '9'"),
+                (json.dumps({"schema_version": "4", "points": [], "exit_code": 0}), "several runs"),
+                (json.dumps({"schema_version": "1", "old_runs": 5, "verdict": "pass"}), "compare"),
+            ]:
+                path.write_text(text)
+                with self.assertRaises(wirebeat.Error, msg=text) as caught:
+                    wirebeat.load(path)
+                self.assertIn(told, caught.exception.message)
+            path.write_text("\ufeff" + json.dumps(report.data), encoding="utf-8")
+            self.assertEqual(wirebeat.load(path).data, report.data)
+
     def test_sessions_have_rows_too(self):
         cable = {"delay": "1ms", "rate": "100Mbps"}
         report = wirebeat.run(
@@ -128,6 +147,20 @@ class ErrorTest(unittest.TestCase):
         with self.assertRaises(wirebeat.BinaryNotFound) as caught:
             wirebeat.run(scenario(), binary="/nonexistent/wirebeat")
         self.assertIsNone(caught.exception.exit_code)
+
+    def test_options_that_change_what_is_read_are_refused(self):
+        for options in ["--expect", b"--expect", [1]]:
+            with self.assertRaises(TypeError):
+                wirebeat.run(scenario(), options=options)
+        for options, told in [
+            (["--repeat", "2"], "one run"),
+            (["--json=f"], "Report.save"),
+            (["--json", "f"], "Report.save"),
+        ]:
+            with self.assertRaises(wirebeat.UsageError) as caught:
+                wirebeat.run(scenario(), options=options)
+            self.assertIn(told, caught.exception.message)
+            self.assertIsNone(caught.exception.exit_code)
 
     def test_intervals_end_with_the_error(self):
         with wirebeat.start("/nonexistent.yaml") as run:

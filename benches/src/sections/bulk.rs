@@ -242,7 +242,7 @@ impl Test<'_> {
         let report = self.lab.near().namespace.run(|| -> Result<Report, Failure> {
             affinity::pin(self.lab.cores.send)?;
             let stop = Stop::new();
-            Ok(iperf::load(server, &spec, &Options::default(), &mut Silent, &stop)?)
+            Ok(iperf::load(server, &spec, &[], &Options::default(), (&mut Silent, &stop))?)
         })??;
         let report = whole(report)?;
         let far = report.sessions.iter().find(|group| group.end == SessionEnd::Server);

@@ -243,7 +243,8 @@ fn fitted(bench: &mut Bench) -> Vec<(&'static str, Measured<Seen>)> {
 fn of_ditg(lab: &Lab, options: &str) -> Result<Scenario, Failure> {
     let line = format!("-a {} -T UDP -c 64 {options} -t 1000\n", lab.far().ipv4);
     let read = |file: &str| Err(format!("there is no file '{file}'"));
-    let source = Source { name: "bench", text: &line, read: &read };
+    let source =
+        Source { name: "bench", text: &line, read: &read, sessions: &wirebeat_import::no_sessions };
     let made = convert(Dialect::Ditg, &source, &ScriptOptions::default())?;
     let mut text = format!("ports:\n{}flows: {{}}\n", port(lab, NEAR));
     text.push_str("run: { wait: spin }\n");

@@ -60,7 +60,7 @@ impl NewFile {
     ///
     /// # Errors
     /// What the system says; `AlreadyExists` where there is such a file by now.
-    pub fn keep(mut self) -> io::Result<()> {
+    pub fn keep(&mut self) -> io::Result<()> {
         match self.part.take() {
             None => {
                 let own = format!("/proc/self/fd/{}", self.file.as_fd().as_raw_fd());
@@ -139,7 +139,7 @@ mod tests {
     fn nothing_is_written_over() {
         let folder = folder("over");
         let path = folder.join("old");
-        let late = NewFile::create(&path).unwrap();
+        let mut late = NewFile::create(&path).unwrap();
         fs::write(&path, "old").unwrap();
         let error = NewFile::create(&path).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);

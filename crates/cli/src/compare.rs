@@ -1,5 +1,6 @@
 //! `wirebeat compare`: whether runs of now differ from runs of before by more than runs differ anyway.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
@@ -7,14 +8,15 @@ use wirebeat_report::compare::{CompareOptions, METRICS, compare};
 use wirebeat_units::{Fault, fault};
 
 use crate::failure::Failure;
+use crate::file::is_standard;
 use crate::output::{AnswerFiles, Output, ReportArgs, VERSION};
-use crate::report::read;
+use crate::report::read_json;
 
 const EXAMPLES: &str = "\
 Examples:
   for i in 1 2 3 4 5 6; do wirebeat run lab.yaml --json old-$i.json; done
   wirebeat compare old-*.json -- new-*.json
-  wirebeat compare old-*.json -- new-*.json --threshold 5% --metric delay.p99";
+  wirebeat compare --threshold 5% --metric delay.p99 old-*.json -- new-*.json";
 
 /// The most runs of both sides.
 const RUNS: usize = 1000;
@@ -23,7 +25,8 @@ const RUNS: usize = 1000;
 ///
 /// Reads reports in JSON (--json), of runs before a change and after it, and says which metrics changed by more than runs differ
 /// anyway: of all flows together, and of each group of sessions. A run is one value. Five runs a side are needed for a verdict, and
-/// more where many metrics are compared at once. With --threshold, a change for the worse of that much ends with exit code 4.
+/// more where many metrics are compared at once. With --threshold, which stands before the files, a change for the worse of that much
+/// ends with exit code 4.
 #[derive(ClapArgs, Debug)]
 #[command(
     override_usage = "wirebeat compare [OPTIONS] <OLD>... -- <NEW>...",
@@ -75,9 +78,9 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         let why = format!("{} files are too many to compare", args.old.len() + args.new.len());
         return Err(Failure::usage(why).hint(format!("give at most {RUNS}")));
     }
+    check_files(args)?;
     let reports = |paths: &[PathBuf]| {
-        let read =
-            |path: &PathBuf| read(path, false, output).map(|report| report.without_histograms());
+        let read = |path: &PathBuf| read_json(path).map(|report| report.without_histograms());
         paths.iter().map(read).collect::<Result<Vec<_>, Failure>>()
     };
     let (old, new) = (reports(&args.old)?, reports(&args.new)?);
@@ -93,4 +96,24 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         Failure::usage(why).at(name).hint("run it again, or leave it out")
     })?;
     Ok(output.result(changes.exit_code, &changes))
+}
+
+/// That files are files, and each is given once: a run that counts twice makes a change look surer than it is.
+fn check_files(args: &Args) -> Result<(), Failure> {
+    let mut seen = BTreeSet::new();
+    for path in args.old.iter().chain(&args.new) {
+        let name = path.display().to_string();
+        // clap takes all that stands behind '--' for files
+        if name.starts_with('-') && !is_standard(path) {
+            let why = "flags stand before the files";
+            let hint = "write: wirebeat compare --threshold 5% old-*.json -- new-*.json";
+            return Err(Failure::usage(why).at(name).hint(hint));
+        }
+        let file = path.canonicalize().unwrap_or_else(|_| path.clone());
+        if !seen.insert(file) {
+            let why = "this file is given twice, and its run would count twice";
+            return Err(Failure::usage(why).at(name).hint("give each run once"));
+        }
+    }
+    Ok(())
 }

@@ -1,10 +1,14 @@
-//! `wirebeat convert`: another tool's script as a scenario.
+//! `wirebeat convert`: another tool's script, or a capture, as a scenario.
+
+pub mod captured;
 
 use std::fs;
 use std::io;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
+use wirebeat_import::capture::{CaptureOptions, ProgramsFound};
 use wirebeat_import::{Converted, Dialect};
 use wirebeat_units::{Nanos, fault};
 
@@ -18,25 +22,40 @@ const EXAMPLES: &str = "\
 Examples:
   wirebeat convert flows.mgn > scenario.yaml
   wirebeat convert --dialect d-itg flows.txt --output scenario.yaml
-  wirebeat convert pktgen.sh --interface eth1";
+  wirebeat convert pktgen.sh --interface eth1
+  wirebeat convert day.pcap --output day.yaml
+  wirebeat convert day.pcap --interface eth1 --to eth2 --multiply 100";
 
-/// Turn another tool's script into a scenario
+/// Turn another tool's script, or the sessions of a capture, into a scenario
 ///
-/// Takes a RUDE configuration, an MGEN script, a multi-flow file of D-ITG or a shell script for pktgen, and
-/// prints the scenario that does the same. What cannot be carried over is named with its line;
+/// Takes a RUDE configuration, an MGEN script, a multi-flow file of D-ITG, a shell script for pktgen or a stateful profile of T-Rex,
+/// and prints the scenario that does the same. What cannot be carried over is named with its line;
 /// docs/scripts.md lists it. `wirebeat run` takes such scripts as they are.
+///
+/// Of a capture (pcap or pcapng) it shows which sessions of TCP and UDP are in it, and prints a scenario that opens them anew, as
+/// often as they are there: a group for each kind of session. Without interfaces both ends are in memory.
 #[derive(ClapArgs, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
-    /// The script; '-' reads standard input
-    #[arg(value_name = "SCRIPT")]
+    /// The script, '-' reads standard input; or a capture
+    #[arg(value_name = "FILE")]
     script: PathBuf,
-    /// Whose script it is: pktgen, rude, mgen or d-itg [default: as it looks]
+    /// Whose script it is: pktgen, rude, mgen, d-itg or t-rex [default: as it looks]
     #[arg(long, value_name = "NAME", value_parser = values::dialect)]
     dialect: Option<Dialect>,
-    /// The interface that flows leave by, unless the script names one
+    /// The interface that flows leave by, unless the script names one; of a capture, where clients are
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
+    /// Of a capture or a profile of T-Rex: the interface where servers are. Without it, and with --interface, the servers of a capture are
+    /// those that it names
+    #[arg(long, value_name = "NAME", requires = "interface")]
+    to: Option<String>,
+    /// Of a capture or a profile of T-Rex: so many times as many sessions (T-Rex's -m)
+    #[arg(long, value_name = "N")]
+    multiply: Option<NonZeroU64>,
+    /// Of a capture: over TCP, each end waits before it speaks as long as it did, too
+    #[arg(long)]
+    keep_times: bool,
     /// When the run ends
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     time: Option<Nanos>,
@@ -50,10 +69,23 @@ pub struct Args {
 
 /// Converts.
 pub fn run(args: &Args) -> Result<u8, Failure> {
+    if args.dialect.is_none() && captured::is_capture(&args.script) {
+        return run_captured(args);
+    }
+    if args.keep_times {
+        let why = fault!("--keep-times is for captures, and this is none"; "leave it out");
+        return Err(Failure::usage(why).at(args.script.display().to_string()));
+    }
     let (name, text) = file::text("the script", &args.script)?;
     let how = How {
         dialect: args.dialect,
         interface: args.interface.clone(),
+        to: args.to.clone(),
+        multiply: args.multiply,
+        // what goes to standard output is read from here
+        beside: Some(
+            args.output.as_deref().and_then(Path::parent).unwrap_or(Path::new("")).to_owned(),
+        ),
         time: args.time,
         arguments: args.arguments.clone(),
     };
@@ -68,7 +100,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
             return Failure::usage(why).at(name.clone());
         }
         Failure::usage(fault!(
-            "this looks like no script of pktgen, RUDE, MGEN or D-ITG";
+            "this looks like no script of pktgen, RUDE, MGEN, D-ITG or T-Rex";
             "say whose it is with --dialect"
         ))
         .at(name.clone())
@@ -85,6 +117,39 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
             let why = "the scenario needs files that are made from the script";
             return Err(Failure::usage(why).at(name).hint(hint));
         }
+    }
+    Ok(0)
+}
+
+/// Converts a capture.
+fn run_captured(args: &Args) -> Result<u8, Failure> {
+    if !args.arguments.is_empty() {
+        let why = fault!("a capture takes no arguments"; "leave out what stands behind '--'");
+        return Err(Failure::usage(why));
+    }
+    let options = CaptureOptions {
+        from: args.interface.clone(),
+        to: args.to.clone(),
+        time: args.time,
+        multiply: args.multiply,
+        keep_times: args.keep_times,
+    };
+    let beside = args.output.as_deref().and_then(Path::parent);
+    let name = script::name_beside(&args.script, beside);
+    let ProgramsFound { scenario, table, left_out } =
+        captured::read(&args.script, &name, &options)?;
+    for line in &left_out {
+        tell(line);
+    }
+    let yaml = scenario.to_yaml().map_err(|error| Failure::usage(error.to_string()))?;
+    let comments: String = table.iter().map(|line| format!("# {line}\n")).collect();
+    let text = format!("{comments}\n{yaml}");
+    match &args.output {
+        Some(path) => {
+            create(path, text.as_bytes())?;
+            table.iter().for_each(|line| tell(line));
+        }
+        None => print_data(&text)?,
     }
     Ok(0)
 }

@@ -14,7 +14,7 @@ use wirebeat_units::fault;
 
 use crate::failure::Failure;
 use crate::file::assignment;
-use crate::output::{print, print_data};
+use crate::output::{print, print_data, tell};
 
 /// Has the files of the repository in the program: the scenario of each example, and files that it names.
 macro_rules! examples {
@@ -68,6 +68,7 @@ const ALL: &[Example] = examples![
     ("web-load", "Sessions: a load that rises on somebody's web server"),
     ("tcp-throughput", "Sessions: throughput both ways, as iperf asks for it"),
     ("session-mix", "Sessions: a mix of applications at a total bandwidth, in no time"),
+    ("office", "Sessions: those of a capture, said again", "office.pcap"),
     (
         "session-capture",
         "Sessions: both ends on paper, over a cable that loses frames, in a capture file"
@@ -99,8 +100,9 @@ struct Example {
 
 /// List, print and write example scenarios
 ///
-/// Lists the examples with what they are for, prints one, or writes them into a folder. Interfaces are variables, with eth1 and
-/// eth2 as their values: give yours with --set here, or to 'wirebeat run'.
+/// Lists the examples with what they are for, prints one, or writes them into a folder. Interfaces are the variables a, b and c,
+/// with eth1, eth2 and eth3 as their values: give yours with --set here, or to 'wirebeat run'. The comment at the beginning of an
+/// example says what else it needs: addresses, routes, namespaces.
 #[derive(ClapArgs, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -128,6 +130,10 @@ fn name() -> impl TypedValueParser<Value = &'static str> {
 pub fn run(args: &Args) -> Result<u8, Failure> {
     let is_named = |example: &&Example| args.names.is_empty() || args.names.contains(&example.name);
     let chosen: Vec<&Example> = ALL.iter().filter(is_named).collect();
+    let notices = match args.write.is_none() && args.names.is_empty() {
+        true => Vec::new(),
+        false => unused(&chosen, &args.set)?,
+    };
     match (&args.write, args.names.as_slice()) {
         (Some(folder), _) => {
             let texts = texts(&chosen, &args.set)?;
@@ -149,6 +155,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
             return Err(Failure::usage(why));
         }
     }
+    notices.iter().for_each(|notice| tell(notice));
     Ok(0)
 }
 
@@ -163,24 +170,41 @@ fn list() -> String {
     ALL.iter().map(line).collect()
 }
 
-/// The texts of these examples, with their variables set. Each variable has to be one of at least one of them.
-fn texts(examples: &[&Example], set: &[(String, String)]) -> Result<Vec<String>, Failure> {
+/// Where a variable is set.
+fn place(name: &str, value: &str) -> String {
+    format!("--set {name}={value}")
+}
+
+/// Notices of variables that none of these examples has, so that one line suits all of them. One that no example at all has is a
+/// mistake.
+fn unused(examples: &[&Example], set: &[(String, String)]) -> Result<Vec<String>, Failure> {
     let has = |example: &Example, name: &str| variables(example.text).any(|(own, _)| own == name);
-    let place = |name: &str, value: &str| format!("--set {name}={value}");
+    let mut notices = Vec::new();
     for (name, value) in set {
-        if !examples.iter().any(|example| has(example, name)) {
-            let mut known: Vec<&str> =
-                examples.iter().flat_map(|one| variables(one.text).map(|(name, _)| name)).collect();
-            known.sort_unstable();
-            known.dedup();
-            let hint = match known.as_slice() {
-                [] => "leave it out: they have none".to_owned(),
-                known => format!("there are {}", known.join(", ")),
-            };
-            let failure = Failure::usage(format!("no variable of these examples is '{name}'"));
-            return Err(failure.at(place(name, value)).hint(hint));
+        if examples.iter().any(|example| has(example, name)) {
+            continue;
         }
+        if ALL.iter().any(|example| has(example, name)) {
+            let place = place(name, value);
+            notices.push(format!("note: {place}: only other examples have this variable"));
+            continue;
+        }
+        let mut known: Vec<&str> =
+            examples.iter().flat_map(|one| variables(one.text).map(|(name, _)| name)).collect();
+        known.sort_unstable();
+        known.dedup();
+        let hint = match known.as_slice() {
+            [] => "leave it out: they have none".to_owned(),
+            known => format!("there are {}", known.join(", ")),
+        };
+        let failure = Failure::usage(format!("no variable of these examples is '{name}'"));
+        return Err(failure.at(place(name, value)).hint(hint));
     }
+    Ok(notices)
+}
+
+/// The texts of these examples, with those of their variables set that they have.
+fn texts(examples: &[&Example], set: &[(String, String)]) -> Result<Vec<String>, Failure> {
     let text = |example: &&Example| {
         let text = with_variables(example.text, set);
         match Scenario::from_yaml(&text, example.name) {
@@ -315,8 +339,32 @@ mod tests {
     fn a_variable_that_none_has_is_told_with_those_there_are() {
         let bursts: Vec<&Example> = ALL.iter().filter(|one| one.name == "bursts").collect();
         let set = [("d".to_owned(), "x".to_owned())];
-        let told = texts(&bursts, &set).unwrap_err().sentence();
+        let told = unused(&bursts, &set).unwrap_err().sentence();
         assert_eq!(told, "--set d=x: no variable of these examples is 'd'; there are a, b, c");
         assert_eq!(texts(&bursts, &[]).unwrap(), [bursts[0].text]);
+    }
+
+    /// A loop over all examples sets the same variables for each.
+    #[test]
+    fn a_variable_that_only_others_have_is_no_mistake() {
+        let dry_run: Vec<&Example> = ALL.iter().filter(|one| one.name == "dry-run").collect();
+        let set = [("a".to_owned(), "x".to_owned()), ("c".to_owned(), "y".to_owned())];
+        let notices = unused(&dry_run, &set).unwrap();
+        assert_eq!(notices.len(), 2, "{notices:?}");
+        assert_eq!(notices[1], "note: --set c=y: only other examples have this variable");
+        assert_eq!(texts(&dry_run, &set).unwrap(), [dry_run[0].text]);
+        let all: Vec<&Example> = ALL.iter().collect();
+        assert_eq!(unused(&all, &set).unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn variables_of_interfaces_are_named_in_the_order_of_the_alphabet() {
+        for example in ALL {
+            let scenario = Scenario::from_yaml(example.text, example.name).unwrap();
+            let names = variables(example.text).map(|(name, _)| name);
+            let of_ports: Vec<&str> =
+                names.filter(|name| scenario.ports.contains_key(*name)).collect();
+            assert!(["a", "b", "c"].starts_with(&of_ports), "{}: {of_ports:?}", example.name);
+        }
     }
 }

@@ -9,8 +9,9 @@ use wirebeat_traffic::scenario::ScopedExpectation;
 pub struct ExpectArgs {
     /// What has to come of it: 'loss <= 0.01%'; exit code 4 otherwise
     ///
-    /// Given once for each: 'loss <= 0.01%', 'voice: delay.p99 < 1ms', 'interval.rate.received >= 90kpps'. docs/expectations.md
-    /// has them all.
+    /// Given once for each: 'loss <= 0.01%', 'voice: delay.p99 < 1ms', 'interval.rate.received >= 90kpps'; of sessions 'failed <= 1%',
+    /// 'response.p99 < 5ms', 'rate.goodput >= 1Gbps'. A word that there is not is answered with the one that is meant, or with all of
+    /// them; docs/expectations.md describes each.
     #[arg(long, value_name = "EXPECTATION")]
     pub expect: Vec<ScopedExpectation>,
     #[command(flatten)]
@@ -22,6 +23,8 @@ pub struct ExpectArgs {
 #[command(next_help_heading = "Report")]
 pub struct AbortArgs {
     /// End as soon as an interval breaks an expectation on intervals; rates are judged at the end
+    ///
+    /// Without an expectation that an interval can break, such as 'interval.loss <= 1%', this is said before the run.
     #[arg(long, hide_short_help = true)]
     pub abort_on_fail: bool,
 }

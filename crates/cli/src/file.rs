@@ -95,6 +95,7 @@ impl ScenarioFile {
             interface: how.interface.clone(),
             time,
             arguments: arguments.to_vec(),
+            ..How::default()
         };
         if let Some(converted) = script::read((&name, &text), directory.as_deref(), &script)? {
             if !how.set.is_empty() {

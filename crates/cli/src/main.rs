@@ -51,6 +51,10 @@ mod watch;
 
 use std::process::ExitCode;
 
+use nix::sys::signal::{SigSet, Signal};
+
 fn main() -> ExitCode {
+    // a file that becomes longer than a limit (ulimit -f) is told as one that cannot be written (EFBIG), and ends nothing
+    let _ = SigSet::from_iter([Signal::SIGXFSZ]).thread_block();
     ExitCode::from(command::run(std::env::args_os().collect()))
 }

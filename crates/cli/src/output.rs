@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use serde::Serialize;
+use wirebeat_archive::new_file::NewFile;
 use wirebeat_report::document::{ErrorBody, ErrorReport};
 use wirebeat_report::format::{Colour, Format, Presentable, Reader, Rendering, Results};
 use wirebeat_report::json;
@@ -215,15 +216,17 @@ enum Place {
     /// Standard error, where standard output has something else.
     Error,
     File(ResultFile),
+    /// A file that has its result.
+    Gone,
 }
 
 /// A file for a result.
 #[derive(Debug)]
-struct ResultFile {
-    file: File,
-    path: PathBuf,
-    /// It was not there before.
-    made: bool,
+enum ResultFile {
+    /// One that is there when it is whole, and not before: nothing is left of it, however the program ends.
+    New(NewFile),
+    /// One that was there, and is empty until the result is in it.
+    Old(File, PathBuf),
 }
 
 /// Where the results of a command go.
@@ -450,19 +453,22 @@ impl Place {
         if is_standard(&path) {
             return Ok(Place::Standard);
         }
-        let made = std::fs::symlink_metadata(&path).is_err();
         if !may_replace(format, &path) {
             let what = format!("there is a file already, which is no result in {}", format.name);
             return Err(Failure::usage(what)
                 .at(format!("--{} {}", format.name, path.display()))
                 .hint("name another file, or remove it first"));
         }
-        let file = File::create(&path).map_err(|error| {
+        let opened = match std::fs::symlink_metadata(&path).is_err() {
+            true => NewFile::create(&path).map(ResultFile::New),
+            false => File::create(&path).map(|file| ResultFile::Old(file, path.clone())),
+        };
+        let file = opened.map_err(|error| {
             Failure::making(&error)
                 .at(format!("--{} {}", format.name, path.display()))
                 .hint("name a file in a folder that you may write to, or '-'")
         })?;
-        Ok(Place::File(ResultFile { file, path, made }))
+        Ok(Place::File(file))
     }
 
     /// That a person reads no further is no failure; a program that has only a part of a result has nothing.
@@ -474,7 +480,16 @@ impl Place {
     ) -> Result<(), Failure> {
         let here = Rendering { colour: colour(), ..rendering };
         match self {
-            Place::File(file) => file.save(&format.write(result, rendering)),
+            Place::File(file) => {
+                let saved = file.save(&format.write(result, rendering));
+                // it has its name now
+                if let ResultFile::New(_) = file {
+                    *self = Place::Gone;
+                }
+                saved
+            }
+            // there is one result
+            Place::Gone => Ok(()),
             Place::Error => {
                 // nobody is left to be told that it cannot be written
                 let _ = io::stderr().write_all(&format.write(result, here));
@@ -494,15 +509,17 @@ impl Place {
 }
 
 impl ResultFile {
-    /// Writes it. A part of a result is none: one that cannot be written whole is removed, if there was no such file before.
+    /// Writes it. A part of a result is none: of a new one that cannot be written whole nothing is left.
     fn save(&mut self, result: &[u8]) -> Result<(), Failure> {
-        self.file.write_all(result).map_err(|error| {
-            if self.made {
-                // that it cannot be removed either is no worse
-                let _ = std::fs::remove_file(&self.path);
+        let (written, path) = match self {
+            ResultFile::New(file) => {
+                (file.write_all(result).and_then(|()| file.keep()), file.path().to_owned())
             }
+            ResultFile::Old(file, path) => (file.write_all(result), path.clone()),
+        };
+        written.map_err(|error| {
             Failure::output(format!("cannot write the result: {error}"))
-                .at(self.path.display().to_string())
+                .at(path.display().to_string())
         })
     }
 }
@@ -635,18 +652,17 @@ mod tests {
         text.split(' ').map(OsString::from).collect()
     }
 
-    /// On a full disk a file of no bytes remained.
+    /// On a full disk, or when the program was killed, a file of no bytes remained.
     #[test]
-    fn a_result_that_cannot_be_written_leaves_no_file_of_its_own() {
+    fn a_new_file_is_there_when_its_result_is_whole_and_not_before() {
         let path = std::env::temp_dir().join(format!("wirebeat-json-{}", std::process::id()));
-        for made in [true, false] {
-            std::fs::write(&path, "").unwrap();
-            // not open for writing, so that nothing can be written
-            let file = File::open(&path).unwrap();
-            let mut result = ResultFile { file, path: path.clone(), made };
-            assert!(result.save(b"{}").is_err());
-            assert_eq!(path.exists(), !made);
-        }
+        let mut made = ResultFile::New(NewFile::create(&path).unwrap());
+        assert!(!path.exists());
+        made.save(b"{}").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"{}");
+        // not open for writing, so that nothing can be written
+        let mut old = ResultFile::Old(File::open(&path).unwrap(), path.clone());
+        assert!(old.save(b"[]").is_err() && path.exists());
         std::fs::remove_file(&path).unwrap();
     }
 

@@ -215,7 +215,7 @@ const OF_FRAMES: [&str; 4] = ["peer", "key", "key-file", "control"];
 const OF_SESSIONS: [&str; 7] =
     ["iperf3", "iperf2", "udp", "in-turn", "max-duration", "control", "key"];
 
-/// Flags of `load` and `send`, which repeat a run.
+/// Flags of `load`, `replay` and `send`, which repeat a run.
 const REPEATED: [&str; 2] = ["repeat", "warmup"];
 
 /// Flags that say nothing of the traffic.
@@ -426,7 +426,7 @@ fn every_flag_that_there_is_is_tried() {
             .flat_map(|one| &one.flags)
             .map(|(flag, ..)| *flag)
             .chain(BESIDE)
-            .chain(REPEATED.into_iter().filter(|_| ["load", "send"].contains(&name)))
+            .chain(REPEATED.into_iter().filter(|_| ["load", "replay", "send"].contains(&name)))
             .chain(of_frames)
             .chain(of_sessions)
             .collect();

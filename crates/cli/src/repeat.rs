@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use wirebeat_report::sweep::Sweep;
+use wirebeat_report::sweep::{ServiceTest, Sweep};
 use wirebeat_run::{Heard, Once, Options, Report, RunError, Silent, Stop};
 use wirebeat_traffic::scenario::Scenario;
 use wirebeat_units::Nanos;
@@ -100,8 +100,8 @@ pub type Make<'a> = dyn FnMut(&[String], Option<Nanos>) -> Result<OneRun, Failur
 
 /// The runs of a command.
 pub struct Many<'a> {
-    /// The standard by which the runs are a test.
-    pub test: Option<&'static str>,
+    /// The standard by which the runs are a test, and what it says of services.
+    pub test: Option<(&'static str, ServiceTest)>,
     /// The names of the variables that have several values.
     pub variables: Vec<String>,
     /// Their values, for each run.
@@ -123,7 +123,8 @@ impl Many<'_> {
         let planned = self.values.len();
         let mut sweep =
             Sweep::new(VERSION.to_owned(), command_line, self.variables.clone(), planned);
-        sweep.test = self.test.map(str::to_owned);
+        (sweep.test, sweep.services) =
+            self.test.take().map(|(name, services)| (name.to_owned(), services)).unzip();
         // a mistake in the last of many values is told before the first run
         for values in self.values.iter().collect::<BTreeSet<_>>() {
             (self.make)(values, None)?;

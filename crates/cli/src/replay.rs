@@ -2,6 +2,7 @@
 //!
 //! Like `send`, the command line is a scenario in short, which `--print-scenario` shows.
 
+pub mod beginning;
 mod captured;
 mod stream;
 
@@ -9,6 +10,7 @@ use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
+use wirebeat_archive::time_series;
 use wirebeat_run::{Codec, Options};
 use wirebeat_traffic::scenario::header::Header;
 use wirebeat_traffic::scenario::number::Number;
@@ -24,11 +26,11 @@ use stream::Recording;
 
 use crate::ctl::ControlArgs;
 use crate::destination::{Destination, Hosts};
-use crate::execute::execute;
 use crate::expect::ExpectArgs;
 use crate::failure::Failure;
 use crate::output::{Output, ReportArgs, print_data};
 use crate::packet::PacketArgs;
+use crate::repeat::RepeatArgs;
 use crate::send::blame;
 use crate::sender::{PORT, PeerArgs, PortArgs, StartArgs};
 use crate::values;
@@ -59,7 +61,9 @@ Examples:
 #[command(
     override_usage = "wirebeat replay <ARCHIVE>... --to <HOST[:PORT]> [OPTIONS]\n       wirebeat replay \
                       <CAPTURE>... --interface <NAME> [OPTIONS]",
-    after_long_help = EXAMPLES
+    after_long_help = EXAMPLES,
+    // 'send' has the port's flags too, and there -i is one of iperf
+    mut_arg("interface", |flag| flag.short('i'))
 )]
 pub struct Args {
     /// The archive or the capture; several are merged by time; '-' reads standard input
@@ -91,6 +95,8 @@ pub struct Args {
     control: ControlArgs,
     #[command(flatten)]
     expect: ExpectArgs,
+    #[command(flatten)]
+    repeat: RepeatArgs,
     #[command(flatten)]
     pub watch: WatchArgs,
     #[command(flatten)]
@@ -138,7 +144,7 @@ struct TimingArgs {
     #[arg(long, value_name = "N", value_parser = values::number, requires = "out_of_order")]
     seed: Option<u64>,
     /// Send all of it so many times [default: 1]
-    #[arg(long = "loop", value_name = "N", value_parser = values::count::<NonZeroU64>)]
+    #[arg(long = "loop", value_name = "N", value_parser = rounds)]
     times: Option<NonZeroU64>,
 }
 
@@ -249,6 +255,17 @@ fn flow_of(text: &str) -> Result<FlowOf, Fault> {
     }
 }
 
+/// Reads how often all of it is sent. Other tools mean "without an end" by 0.
+fn rounds(text: &str) -> Result<NonZeroU64, Fault> {
+    match text {
+        "0" => Err(fault!(
+            "a replay has an end";
+            "for one that goes on until it is stopped write a large number, for example --loop 1000000000"
+        )),
+        text => values::count(text),
+    }
+}
+
 /// Replays.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     if args.print_scenario
@@ -260,6 +277,16 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         );
         return Err(Failure::usage(why).at(name.display().to_string()));
     }
+    refuse_tables(&args.files)?;
+    // a scenario can be printed before its files are there
+    if !args.print_scenario {
+        let on_bad = match args.records.on_bad {
+            OnBad::Stop => time_series::OnBad::Stop,
+            OnBad::Skip => time_series::OnBad::Skip,
+        };
+        let mut files = args.files.iter().filter(|name| !stream::is_stream(name));
+        files.try_for_each(|name| beginning::check(name, on_bad))?;
+    }
     let recordings = stream::recordings(&args.files, |line| output.notice(line))?;
     let mut tell = |line: &str| output.notice(line);
     let scenario = scenario(args, &recordings, &mut Hosts::new(&mut tell))?;
@@ -268,13 +295,18 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         print_data(&yaml)?;
         return Ok(0);
     }
+    args.repeat.check(&args.watch, &args.report)?;
     let (peer, control) = (args.peer.peer()?, args.control.wanted());
     let spooled = recordings.iter().filter(|recording| recording.is_spooled());
-    let spooled = spooled.map(|one| (one.name.display().to_string(), one.path.clone())).collect();
+    let spooled: Vec<_> =
+        spooled.map(|one| (one.name.display().to_string(), one.path.clone())).collect();
     let abort_on_fail = args.expect.abort.abort_on_fail;
-    let recordings = spooled;
-    let options = Options { peer, control, recordings, abort_on_fail, ..output.options() };
-    execute(&scenario, options, output, |error| blame::error(error, &scenario))
+    let more = |own: Options| {
+        let (peer, control) = (peer.clone(), control.clone());
+        let recordings = spooled.iter().cloned().collect();
+        Options { peer, control, recordings, abort_on_fail, ..own }
+    };
+    args.repeat.execute(&scenario, &more, output, &|error| blame::error(error, &scenario))
 }
 
 /// The scenario that a command line means, checked.
@@ -288,7 +320,6 @@ fn scenario(
     scenario.ports.insert(PORT.to_owned(), args.port.spec());
     scenario.run = args.run.start.run(args.run.time);
     scenario.run.interval = args.report.interval.unwrap_or(scenario.run.interval);
-    refuse_tables(&args.files)?;
     let is_capture = captured::are_captures(recordings)?;
     let packet = if is_capture {
         captured::check(args).map(|()| Vec::new())?
@@ -462,6 +493,12 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn the_interface_has_a_short_flag() {
+        assert_eq!(yaml("day.pcap -i eth1"), yaml("day.pcap --interface eth1"));
+        assert_eq!(yaml("day.pcap -ieth1"), yaml("day.pcap --interface eth1"));
+    }
+
+    #[test]
     fn a_capture_is_known_by_its_beginning_or_its_name() {
         let text = yaml(
             "day.pcapng --interface eth1 --filter arp --map-address 10.0.0.0/8=11.0.0.0/8 --map-port 80=8080 --vlan off \
@@ -514,6 +551,7 @@ pub(crate) mod tests {
             ),
             ("day.wbar --to 10.0.0.2 --flow-of hash:0", "write for example hash:64"),
             ("day.wbar --to 10.0.0.2 --reader cloud", "cloud"),
+            ("day.wbar --to 10.0.0.2 --loop 0", "write a large number"),
         ] {
             let failure = of(line).unwrap_err().sentence();
             assert!(failure.contains(told), "{line}: {failure}");

@@ -26,6 +26,14 @@ Examples:
 
 /// The longest report that is read: one of 10,000 flows with its histograms has some 100 MB.
 const BYTES: u64 = 1 << 29;
+/// Bytes at the beginning of a file by which it is told what it is.
+const BEGINNING: u64 = 256;
+/// Before JSON that a program on Windows wrote (RFC 8259 §8.1).
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// How a file in Parquet begins.
+const PARQUET: &str = "PAR1";
+/// What helps where a file is of another version of its format.
+const OTHER_VERSION: &str = "use the version of wirebeat that wrote it";
 /// The most runs side by side.
 const RUNS: usize = 32;
 
@@ -66,11 +74,20 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         && let Some(json) = json(path)?
     {
         // a test, or runs over variables: shown by themselves
-        if let Ok(test) = parse_test(&json) {
-            return Ok(output.result(0, &test));
-        }
+        let refused = match parse_test(&json) {
+            Ok(test) => return Ok(output.result(0, &test)),
+            Err(why) => why,
+        };
         if let Ok(sweep) = serde_json::from_slice::<Sweep>(&json) {
+            if sweep.schema_version != SCHEMA_VERSION {
+                return Err(other_version(&sweep.schema_version).at(path.display().to_string()));
+            }
             return Ok(output.result(0, &sweep));
+        }
+        // of a sweep 'test' is the name of a standard, and of another version its points may be others
+        if let Ok(Head { test: Some(_), points: None, .. }) = serde_json::from_slice(&json) {
+            let failure = Failure::usage(refused).at(path.display().to_string());
+            return Err(failure.hint(OTHER_VERSION));
         }
         let report = parsed(&json).map_err(|failure| failure.at(path.display().to_string()))?;
         return Ok(output.report(&report));
@@ -87,17 +104,38 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
 }
 
 /// Reads a report, or makes it from a log.
-pub fn read(path: &Path, repair: bool, output: &Output) -> Result<Report, Failure> {
+fn read(path: &Path, repair: bool, output: &Output) -> Result<Report, Failure> {
     if let Some(json) = json(path)? {
         return parsed(&json).map_err(|failure| failure.at(path.display().to_string()));
     }
     if repair && let Some(cut) = repair_log(path)? {
         output.notice(&format!("{}: {cut}; it has an end now", path.display()));
     }
-    Ok(report_log(path)?)
+    report_log(path).map_err(|error| match path.exists() {
+        true => Failure::from(error),
+        // it may have been meant to be either
+        false => {
+            Failure::from(error).with_hint("name a report in JSON, or a packet log in Parquet")
+        }
+    })
 }
 
-/// The bytes of a file that looks like JSON; `None` of any other, also one that cannot be read.
+/// Reads a report in JSON; a packet log is none.
+pub fn read_json(path: &Path) -> Result<Report, Failure> {
+    let at = |failure: Failure| failure.at(path.display().to_string());
+    if let Some(json) = json(path)? {
+        return parsed(&json).map_err(at);
+    }
+    let why = match std::fs::metadata(path) {
+        Ok(found) if found.is_file() => "it is no report in JSON".to_owned(),
+        Ok(_) => "it is no file".to_owned(),
+        Err(error) => format!("it cannot be read: {error}"),
+    };
+    Err(at(Failure::usage(why).hint("name a report that was written with --json")))
+}
+
+/// The bytes of a file that looks like JSON, without a byte order mark; `None` of one that may be a packet log, and of one that cannot be
+/// read.
 fn json(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     let failed = |error: io::Error| {
         Failure::usage(format!("it cannot be read: {error}")).at(path.display().to_string())
@@ -111,10 +149,19 @@ fn json(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     };
     let mut bytes = Vec::new();
     // a packet log can be far larger than what is read here
-    let begin = source.by_ref().take(64).read_to_end(&mut bytes).map_err(failed)?;
-    let first = bytes[..begin].iter().find(|byte| !byte.is_ascii_whitespace());
-    if first != Some(&b'{') && !is_standard(path) {
-        return Ok(None);
+    source.by_ref().take(BEGINNING).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.starts_with(BYTE_ORDER_MARK) {
+        bytes.drain(..BYTE_ORDER_MARK.len());
+    }
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return match no_json(&bytes) {
+            Some(failure) => Err(failure.at(path.display().to_string())),
+            None if is_standard(path) => {
+                let failure = Failure::usage("it is no report").at("-");
+                Err(failure.hint("give what was written with --json"))
+            }
+            None => Ok(None),
+        };
     }
     source.take(BYTES).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > BYTES {
@@ -122,6 +169,51 @@ fn json(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
         return Err(Failure::usage(why).at(path.display().to_string()));
     }
     Ok(Some(bytes))
+}
+
+/// What is said of bytes at the beginning of a file that are no JSON of ours; `None` where they may be those of a packet log.
+fn no_json(begin: &[u8]) -> Option<Failure> {
+    let first = begin.trim_ascii_start();
+    if first.is_empty() {
+        let why = "it is empty";
+        return Some(Failure::usage(why).hint("run again what was to write it"));
+    }
+    if begin.starts_with(b"\xff\xfe") || begin.starts_with(b"\xfe\xff") {
+        let why = "it is text in UTF-16, and a report is in UTF-8";
+        return Some(Failure::usage(why).hint("write it with --json FILE instead of '>'"));
+    }
+    // a letter of UTF-8 may be cut at the end of what was read
+    let text = match std::str::from_utf8(first) {
+        Ok(text) => text,
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&first[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return None,
+    };
+    if text.starts_with(PARQUET) || text.contains(|c: char| c.is_control() && !c.is_whitespace()) {
+        return None;
+    }
+    let line = text.lines().next().unwrap_or_default();
+    let why = match text.chars().next() {
+        Some('[') => "it is a list in JSON, and no report",
+        _ if matches!(line.trim_end(), "null" | "true" | "false") => {
+            "it is a value in JSON, and no report"
+        }
+        Some('<') => "it is a page or a picture, and no report",
+        _ if line.contains(',') => "it is a table in CSV, which cannot be read again",
+        _ => "it is text, and no report",
+    };
+    Some(Failure::usage(why).hint(
+        "give a report that was written with --json, or a .parquet file that was written with --packet-log",
+    ))
+}
+
+/// That a document is of another version than this program reads.
+fn other_version(version: &str) -> Failure {
+    let why = format!(
+        "it is a report of schema version '{version}', and this program reads {SCHEMA_VERSION}"
+    );
+    Failure::usage(why).hint(OTHER_VERSION)
 }
 
 /// What a document of ours says of itself.
@@ -136,20 +228,30 @@ struct Head {
     test: Option<serde::de::IgnoredAny>,
     #[serde(default)]
     points: Option<serde::de::IgnoredAny>,
+    #[serde(default)]
+    old_runs: Option<serde::de::IgnoredAny>,
 }
 
 /// The report in a JSON document, or in the last line of one that has a line for each interval.
 fn parsed(json: &[u8]) -> Result<Report, Failure> {
+    let checked = |report: Report| match report.schema_version == SCHEMA_VERSION {
+        true => Ok(report),
+        false => Err(other_version(&report.schema_version)),
+    };
     let error = match serde_json::from_slice::<Report>(json) {
-        Ok(report) => return Ok(report),
+        Ok(report) => return checked(report),
         Err(error) => error,
     };
     let lines = || json.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let last = lines().next_back().unwrap_or_default();
     let is_lines = lines().nth(1).is_some() && lines().all(|line| line.starts_with(b"{"));
-    if is_lines && let Ok(report) = serde_json::from_slice(last) {
-        return Ok(report);
-    }
+    let error = match is_lines {
+        true => match serde_json::from_slice::<Report>(last) {
+            Ok(report) => return checked(report),
+            Err(error) => error,
+        },
+        false => error,
+    };
     let head = serde_json::from_slice::<Head>(if is_lines { last } else { json }).ok();
     Err(match head {
         Some(Head { error: Some(error), .. }) => Failure::usage(fault!(
@@ -163,11 +265,18 @@ fn parsed(json: &[u8]) -> Result<Report, Failure> {
             let why = "it has several runs side by side";
             Failure::usage(why).hint("give the reports that it was made from")
         }
+        Some(Head { old_runs: Some(_), .. }) => {
+            let why = "it is what 'compare' wrote, and no report";
+            Failure::usage(why).hint("give the reports that it was made from")
+        }
         Some(Head { schema_version, .. }) if schema_version != SCHEMA_VERSION => {
-            let why = format!(
-                "it is a report of schema version '{schema_version}', and this program reads {SCHEMA_VERSION}"
-            );
-            Failure::usage(why).hint("use the version of wirebeat that wrote it")
+            other_version(&schema_version)
+        }
+        None if error.is_eof() => Failure::usage(format!("it is cut short: {error}"))
+            .hint("the disk may be full, or the program was ended while it wrote; run it again"),
+        None if last.starts_with(b"{\"from_ns\":") => {
+            let why = "it is cut short: it has intervals, and no report behind them";
+            Failure::usage(why).hint("let the run come to its end, which writes the report")
         }
         _ => Failure::usage(format!("it is no report: {error}"))
             .hint("give a file that was written with --json"),

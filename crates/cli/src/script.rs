@@ -1,15 +1,19 @@
 //! Scripts of other tools, read as scenarios: for `run`, which sends them, and `convert`, which writes them.
 
+use std::fs;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, Days, Local, NaiveTime, TimeZone};
 use wirebeat_import::{
-    Converted, Dialect, MAX_BYTES, Options, Reception, Source, TimeOfDay, convert, recognise,
+    Converted, Dialect, MAX_BYTES, NamedCapture, Options, Reception, Source, TimeOfDay, convert,
+    recognise,
 };
 use wirebeat_run::read_file;
 use wirebeat_units::{Nanos, WallTime};
 
+use crate::convert::captured;
 use crate::failure::Failure;
 
 /// Seconds of a day.
@@ -24,6 +28,12 @@ pub struct How {
     pub dialect: Option<Dialect>,
     /// The interface that flows leave by, unless the script names one.
     pub interface: Option<String>,
+    /// Where servers of sessions are.
+    pub to: Option<String>,
+    /// How many times as many sessions start.
+    pub multiply: Option<NonZeroU64>,
+    /// What the folder of the scenario is that names of captures are relative to; `None`: that of the script.
+    pub beside: Option<PathBuf>,
     /// When the run ends.
     pub time: Option<Nanos>,
     /// What the script is called with.
@@ -41,9 +51,17 @@ pub fn read(
         let path = folder.map_or(PathBuf::from(file), |dir| dir.join(file));
         read_file(&path, MAX_BYTES as u64).map_err(|why| format!("{}: {why}", path.display()))
     };
-    let source = Source { name, text, read: &read };
+    let sessions = |file: &str| {
+        let path = found(file, folder);
+        let beside = how.beside.as_deref().or(folder);
+        captured::sessions(&path)
+            .map(|sessions| NamedCapture { name: name_beside(&path, beside), sessions })
+    };
+    let source = Source { name, text, read: &read, sessions: &sessions };
     let options = Options {
         interface: how.interface.clone(),
+        to: how.to.clone(),
+        multiply: how.multiply,
         time: how.time,
         arguments: how.arguments.clone(),
     };
@@ -53,6 +71,30 @@ pub fn read(
         converted.scenario.run.start_at = Some(moment(start, SystemTime::now()));
     }
     Ok(Some(converted))
+}
+
+/// Where a capture is that a script names: in the script's folder, or, as T-Rex has its profiles, in the one above.
+fn found(file: &str, folder: Option<&Path>) -> PathBuf {
+    let within = |folder: &Path| folder.join(file);
+    let here = folder.map_or(PathBuf::from(file), within);
+    let above = folder.and_then(|folder| fs::canonicalize(folder.join("..")).ok());
+    match above.map(|above| within(&above)).filter(|above| !here.exists() && above.exists()) {
+        Some(above) => above,
+        None => here,
+    }
+}
+
+/// The name of a capture for a scenario in the folder `beside`: names in it are relative to that.
+pub fn name_beside(capture: &Path, beside: Option<&Path>) -> String {
+    let name = match beside.filter(|folder| !folder.as_os_str().is_empty()) {
+        None => capture.to_path_buf(),
+        Some(folder) => match capture.strip_prefix(folder) {
+            Ok(name) => name.to_path_buf(),
+            // another folder: its whole name
+            Err(_) => fs::canonicalize(capture).unwrap_or(capture.to_path_buf()),
+        },
+    };
+    name.display().to_string()
 }
 
 /// When it is that time of day next.

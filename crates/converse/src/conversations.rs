@@ -63,6 +63,8 @@ pub(crate) struct Group {
     queued: VecDeque<Start>,
     /// How fast sessions open, close and send.
     opening: Pacer,
+    /// Whether those that wait do so for their slot.
+    waits_for_slot: bool,
     pub(crate) closing: Pacer,
     pub(crate) sending: Pacer,
     /// Whether another group waits for sessions of this one.
@@ -185,6 +187,7 @@ impl Conversations {
             open_max,
             queued: VecDeque::new(),
             opening,
+            waits_for_slot: false,
             closing: pacer(limit.closing),
             sending: pacer(limit.sending),
             is_watched: self.gates.watch(number),
@@ -256,10 +259,13 @@ impl Conversations {
             end,
             script: Arc::clone(script),
             meter: SessionMeter::new(script.timers.len()),
-            verifies: both,
-            verifies_stream: both && is_bulk,
+            verifies: both && script.compares,
+            verifies_stream: both && script.compares && is_bulk,
+            answers: end == End::Server
+                && !script.datagrams
+                && matches!(plan.program, "request-response" | "capture"),
             keeps: match script.datagrams {
-                true => plan.program == "steps",
+                true => matches!(plan.program, "steps" | "capture"),
                 false => !script.texts.is_empty() || script.lengths.contains(&Receive::Prefixed),
             },
         });
@@ -316,11 +322,16 @@ impl Conversations {
         while let Some(of) = self.groups.get_mut(usize::from(group)) {
             let side = of.client.and_then(|side| self.sides.get(usize::from(side)));
             let open = side.map_or(0, |side| side.meter.counts.open());
-            if open >= of.open_max || of.opening.next() > now {
+            let slot_to_come = of.opening.next() > now;
+            if open >= of.open_max || of.queued.is_empty() || slot_to_come {
+                of.waits_for_slot = slot_to_come && open < of.open_max && !of.queued.is_empty();
                 return;
             }
             let Some(start) = of.queued.pop_front() else { return };
-            of.opening.take(now);
+            match of.waits_for_slot {
+                true => of.opening.take_due(now),
+                false => _ = of.opening.take(now),
+            }
             self.open(now, group, start);
         }
     }

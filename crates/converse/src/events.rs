@@ -182,6 +182,19 @@ impl Programs for Conversations {
         self.received_message(now, key, bytes);
     }
 
+    fn answers_anything(&self, ProfileId(group): ProfileId) -> bool {
+        let program = self.groups.get(usize::from(group)).map(|of| of.plan.program);
+        // a response of DNS says that it is one; messages one way are answered by nobody
+        program.is_some_and(|program| !matches!(program, "dns" | "messages"))
+    }
+
+    fn unwanted(&mut self, ProfileId(group): ProfileId) {
+        let side = self.groups.get(usize::from(group)).and_then(|of| of.server);
+        if let Some(side) = side.and_then(|side| self.sides.get_mut(usize::from(side))) {
+            side.meter.counts.unexpected += 1;
+        }
+    }
+
     fn peer_closed(&mut self, now: Nanos, key: SessionKey) {
         let is_early = self.is_client(key) && !self.is_over(now, key);
         let Some((session, side)) = self.both(key) else { return };

@@ -209,7 +209,10 @@ impl Conversations {
             true => Conversations::add_message(session, side, message),
             false => {
                 let n = session.draw();
-                side.meter.counts.offered_bytes += session.out.add(&side.script, message, n);
+                let counts = &mut side.meter.counts;
+                counts.offered_bytes += session.out.add(&side.script, message, n);
+                // what it says before it was asked is no response
+                counts.responses += u64::from(side.answers && counts.responses < counts.requests);
             }
         }
         let (endless, peer_closed) = (session.out.is_unlimited(), session.peer_closed);
@@ -308,7 +311,8 @@ impl Conversations {
                 }
                 return;
             };
-            let taken = take_data(&mut wait, side, bytes);
+            let pc = session.pc;
+            let taken = take_data(&mut wait, side, bytes, pc);
             session.wait = Wait::Data(wait);
             bytes = bytes.get(taken..).unwrap_or_default();
             if wait.left > 0 {
@@ -317,6 +321,7 @@ impl Conversations {
             if wait.damaged {
                 side.meter.counts.damaged += 1;
             }
+            side.meter.counts.requests += u64::from(side.answers);
             self.go_on(now, key);
         }
     }
@@ -409,6 +414,7 @@ fn simple(op: &Op, session: &mut Session, side: &mut Side, now: Nanos) -> Outcom
             let mut wait = DataWait { left: 0, got: 0, prefix: [0; 8], damaged: false };
             wait.left = match receive {
                 Receive::Bytes(bytes) => *bytes,
+                Receive::Known(bytes) => bytes.len() as u64,
                 Receive::Prefixed | Receive::Message(_) => u64::MAX,
                 // what was sent last
                 Receive::Back(_) => {
@@ -423,7 +429,11 @@ fn simple(op: &Op, session: &mut Session, side: &mut Side, now: Nanos) -> Outcom
                 (wait.left, wait.got) = (wait.left - early, early);
                 session.pending -= early;
             }
-            if wait.left > 0 { Outcome::Wait(Wait::Data(wait)) } else { Outcome::Next }
+            if wait.left > 0 {
+                return Outcome::Wait(Wait::Data(wait));
+            }
+            side.meter.counts.requests += u64::from(side.answers);
+            Outcome::Next
         }
         Op::Set { variable, value } => {
             if let Some(place) = session.notes().variables.get_mut(usize::from(*variable)) {
@@ -531,8 +541,8 @@ impl Session {
     }
 }
 
-/// Takes what belongs to `wait` from the beginning of `bytes`; says how many bytes those are.
-fn take_data(wait: &mut DataWait, side: &mut Side, bytes: &[u8]) -> usize {
+/// Takes what belongs to `wait`, of op `pc`, from the beginning of `bytes`; says how many bytes those are.
+fn take_data(wait: &mut DataWait, side: &mut Side, bytes: &[u8], pc: u16) -> usize {
     if wait.left == u64::MAX {
         // the length of the message comes first
         let at = wait.got as usize;
@@ -552,11 +562,27 @@ fn take_data(wait: &mut DataWait, side: &mut Side, bytes: &[u8]) -> usize {
     let taken = usize::try_from(wait.left).unwrap_or(usize::MAX).min(bytes.len());
     let bytes = bytes.get(..taken).unwrap_or_default();
     if side.verifies {
-        wait.damaged |= !is_generated(side, wait.got, bytes);
+        wait.damaged |= match known(&side.script, pc) {
+            Some(known) => {
+                side.meter.counts.verified_bytes += taken as u64;
+                let from = known.get(wait.got as usize..);
+                !from.is_some_and(|from| from.starts_with(bytes))
+            }
+            None => !is_generated(side, wait.got, bytes),
+        };
     }
     wait.got += taken as u64;
     wait.left -= taken as u64;
     taken
+}
+
+/// What op `pc` waits for, where that is known.
+fn known(script: &Script, pc: u16) -> Option<&[u8]> {
+    let Op::Receive(index) = script.ops.get(usize::from(pc))? else { return None };
+    match script.lengths.get(usize::from(*index))? {
+        Receive::Known(bytes) => Some(bytes),
+        _ => None,
+    }
 }
 
 /// Compares a piece of a stream of generated data.

@@ -118,6 +118,7 @@ impl Conversations {
                 let Some(text) = side.script.texts.get(usize::from(number)) else { return };
                 if let Some(Op::Expect(_)) = side.script.ops.get(usize::from(session.pc)) {
                     side.meter.counts.unexpected += u64::from(bytes != &text[..]);
+                    side.meter.counts.requests += u64::from(side.end == End::Server);
                     session.active = now;
                     first_byte(session, side, now);
                     return self.go_on(now, key);

@@ -413,6 +413,7 @@ mod tests {
             pattern: pattern.into(),
             content: None,
             datagrams: false,
+            compares: true,
             dns: None,
         }
     }

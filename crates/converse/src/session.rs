@@ -38,6 +38,8 @@ pub(crate) struct Side {
     pub(crate) verifies_stream: bool,
     /// Whether the program looks into what it receives, so that early bytes are kept.
     pub(crate) keeps: bool,
+    /// Whether it is a server over TCP that answers what it waits for: requests and responses without marks of their own.
+    pub(crate) answers: bool,
 }
 
 /// What a session waits for.

@@ -152,6 +152,14 @@ pub trait Programs {
         self.received(now, session, bytes);
     }
 
+    /// Whether servers of `profile` answer whatever comes, an answer of another server too. They take nothing from who may be one.
+    fn answers_anything(&self, _profile: ProfileId) -> bool {
+        false
+    }
+
+    /// A datagram of a peer that has no session was dropped: there are as many as there may be, or it may be a server.
+    fn unwanted(&mut self, _profile: ProfileId) {}
+
     /// The peer sends no more; all that it sent was handed over.
     fn peer_closed(&mut self, now: Nanos, session: SessionKey);
 

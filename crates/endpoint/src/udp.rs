@@ -8,6 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
+use wirebeat_converse::newcomers::{Newcomers, PEERS_MAX, may_be_server};
 use wirebeat_converse::stack::{
     Connection, ConnectionStats, Failure, ProfileId, Programs, Reason, SessionKey,
 };
@@ -21,8 +22,6 @@ use wirebeat_wire::{ipv4, ipv6, udp};
 
 /// Sessions over UDP have numbers from this one on: those of our TCP are smaller, and those that wait for their next hop larger.
 pub(crate) const DATAGRAMS: u32 = 1 << 30;
-/// The most peers of all servers of a port, whatever addresses they say that they have. The datagrams of more are dropped.
-const PEERS: usize = 1 << 16;
 /// Datagrams that a session sends before others have their turn.
 const BUDGET: usize = 32;
 /// Bytes of the longest datagram; programs make at most so many at a time.
@@ -86,6 +85,8 @@ struct Talk {
     group: u16,
     /// Whether the peer began it.
     is_peers: bool,
+    /// Datagrams that came.
+    heard: u64,
     /// Up to where the program's messages were sent.
     sent: u64,
     /// The program has nothing to say behind what there is.
@@ -105,6 +106,7 @@ pub(crate) struct Udp {
     vacant: Vec<u32>,
     by_ends: HashMap<Ends, u32>,
     peers: usize,
+    newcomers: Newcomers,
     queue: VecDeque<u32>,
     /// Those whose next hop is asked for: what they have to send waits.
     unresolved: Vec<u32>,
@@ -123,6 +125,7 @@ impl Udp {
             vacant: Vec::new(),
             by_ends: HashMap::new(),
             peers: 0,
+            newcomers: Newcomers::default(),
             queue: VecDeque::new(),
             unresolved: Vec::new(),
             identification: 0,
@@ -162,8 +165,16 @@ impl Udp {
 
     /// Begins a session between `tuple`'s ends, which none has: its number.
     fn begin(&mut self, session: SessionKey, ends: Ends, group: u16, is_peers: bool) -> u32 {
-        let talk =
-            Talk { session, ends, group, is_peers, sent: 0, finishing: false, queued: false };
+        let talk = Talk {
+            session,
+            ends,
+            group,
+            is_peers,
+            heard: 0,
+            sent: 0,
+            finishing: false,
+            queued: false,
+        };
         let number = self.next();
         match self.vacant.pop() {
             Some(place) => {
@@ -383,21 +394,42 @@ impl Udp {
         let known = self.by_ends.get(&ends).copied();
         let number = known.or_else(|| {
             let group = listen(ends.local.ip(), ends.local.port())?;
-            if self.peers >= PEERS || ends.remote.port() == 0 {
+            let profile = ProfileId(group);
+            let may_loop =
+                programs.answers_anything(profile) && may_be_server(ends.remote, ends.local.port());
+            if ends.remote.port() == 0 || may_loop || !self.has_room(now, programs) {
+                programs.unwanted(profile);
                 return None;
             }
             let connection = Connection(self.next());
-            let session = programs.accepted(now, connection, ProfileId(group))?;
-            Some(self.begin(session, ends, group, true))
+            let session = programs.accepted(now, connection, profile)?;
+            let number = self.begin(session, ends, group, true);
+            let Udp { newcomers, talks, .. } = self;
+            newcomers
+                .add(number, session, |number, session| said_one_thing(talks, number, session));
+            Some(number)
         });
-        let Some(session) = number.and_then(|number| Some(self.talk(number)?.session)) else {
+        let Some(talk) = number.and_then(|number| self.talk(number)) else {
             self.counters.no_session += 1;
             return;
         };
+        talk.heard += 1;
+        let session = talk.session;
         self.counters.received += 1;
         self.counters.unverified += u64::from(!verified);
         programs.message(now, session, payload);
         number.into_iter().for_each(|number| self.offer(number));
+    }
+
+    /// Whether there is room for another peer; one that said one thing alone makes it.
+    fn has_room(&mut self, now: Nanos, programs: &mut dyn Programs) -> bool {
+        if self.peers < PEERS_MAX {
+            return true;
+        }
+        let Udp { newcomers, talks, .. } = self;
+        let gone = newcomers.take(|number, session| said_one_thing(talks, number, session));
+        gone.into_iter().for_each(|number| self.end(now, number, Reason::Aborted, programs));
+        gone.is_some()
     }
 
     /// Takes a packet of ICMP or ICMPv6; whether it was about UDP. Who is told that nobody listens there gives its session up; all other
@@ -417,6 +449,12 @@ impl Udp {
         }
         true
     }
+}
+
+/// Whether a peer's session is there, and the peer said one thing alone.
+fn said_one_thing(talks: &[Option<Talk>], number: u32, session: SessionKey) -> bool {
+    let talk = talks.get((number ^ DATAGRAMS) as usize).and_then(Option::as_ref);
+    talk.is_some_and(|talk| talk.is_peers && talk.session == session && talk.heard <= 1)
 }
 
 /// What becomes of a session after its turn.

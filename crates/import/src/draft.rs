@@ -130,6 +130,11 @@ impl<'a> Draft<'a> {
         self.left_out.push(left_out);
     }
 
+    /// What is not carried over so far.
+    pub fn told(&self) -> &[LeftOut] {
+        &self.left_out
+    }
+
     /// The content of a file that a line names.
     pub fn include(&mut self, line: &Line, file: &str) -> Result<Vec<u8>, ScriptError> {
         let content = (self.source.read)(file)
@@ -297,8 +302,10 @@ impl<'a> Draft<'a> {
     /// The scenario, checked.
     pub fn finish(mut self) -> Result<Converted, ScriptError> {
         self.part_the_unlimited();
+        let ends = self.scenario.sessions.values().flat_map(|group| [&group.from, &group.to]);
+        let ends = ends.flatten().map(String::as_str);
         let used: HashSet<&str> =
-            self.scenario.flows.values().map(|flow| flow.from.as_str()).collect();
+            self.scenario.flows.values().map(|flow| flow.from.as_str()).chain(ends).collect();
         self.scenario.ports.retain(|port, _| used.contains(port.as_str()));
         if let Err(problem) = self.scenario.check() {
             let text = problem.why.clone().at(&problem.at);

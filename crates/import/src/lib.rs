@@ -8,6 +8,7 @@
 //! Nothing here opens files, sockets or clocks: the caller reads what a script includes, writes what a
 //! scenario needs, and waits for a time of day. To add a dialect, write its module and add its line.
 
+pub mod capture;
 mod datagram;
 mod ditg;
 mod draft;
@@ -19,9 +20,11 @@ mod pktgen;
 mod rude;
 mod text;
 mod timeline;
+mod trex;
 
 use std::fmt;
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -79,6 +82,8 @@ dialects! {
     "mgen" Mgen mgen;
     /// A multi-flow file of D-ITG's ITGSend.
     "d-itg" Ditg ditg;
+    /// A stateful profile of T-Rex, in YAML; or an advanced one, as JSON.
+    "t-rex" Trex trex;
 }
 
 /// A word that names no dialect.
@@ -126,6 +131,25 @@ pub struct Source<'a> {
     pub text: &'a str,
     /// Reads a file that it names, by the name that stands in the script; the error is the reason.
     pub read: &'a dyn Fn(&str) -> Result<Vec<u8>, String>,
+    /// Reads the sessions of a capture that it names, likewise.
+    pub sessions: &'a dyn Fn(&str) -> Result<NamedCapture, String>,
+}
+
+/// A capture, and what a scenario is to call it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedCapture {
+    /// The name of its file, as the scenario is to have it.
+    pub name: String,
+    /// Its sessions.
+    pub sessions: Vec<capture::SessionFacts>,
+}
+
+/// For scripts that name no captures.
+///
+/// # Errors
+/// Always.
+pub fn no_sessions(_: &str) -> Result<NamedCapture, String> {
+    Err("captures are not read here".to_owned())
 }
 
 /// What a script leaves to its caller.
@@ -133,6 +157,10 @@ pub struct Source<'a> {
 pub struct Options {
     /// The interface that flows leave by, unless the script names one.
     pub interface: Option<String>,
+    /// Where servers of sessions are; without it, and without `interface`, both ends are in memory.
+    pub to: Option<String>,
+    /// How many times as many sessions start.
+    pub multiply: Option<NonZeroU64>,
     /// When the run ends. Without it, flows that the script never ends send for as long as any flow
     /// without limits ([`wirebeat_traffic::scenario::RunSpec::DEFAULT_TIME`]).
     pub time: Option<Nanos>,
@@ -260,6 +288,9 @@ const LOOKED_AT: usize = 10_000;
 
 /// Whose script a text is; `None` where that cannot be said, as for every scenario in YAML or JSON.
 pub fn recognise(text: &str) -> Option<Dialect> {
+    if trex::is_profile(text) {
+        return Some(Dialect::Trex);
+    }
     let said = text
         .lines()
         .take(LOOKED_AT)

@@ -18,15 +18,20 @@ mod sizes;
 
 use std::fmt::Write;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use wirebeat_import::{Converted, Dialect, Options, ScriptError, Source, convert, recognise};
+use wirebeat_import::capture::SessionFacts;
+use wirebeat_import::{
+    Converted, Dialect, NamedCapture, Options, ScriptError, Source, convert, recognise,
+};
 use wirebeat_traffic::compile::{CompileError, Files, Link, Links, compile};
 use wirebeat_traffic::program::Program;
 use wirebeat_traffic::scenario::Scenario;
-use wirebeat_units::BitRate;
+use wirebeat_traffic::scenario::session::Transport;
+use wirebeat_units::{BitRate, Nanos};
 
 fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts")
@@ -34,7 +39,7 @@ fn scripts() -> PathBuf {
 
 /// The scripts of a dialect. Beside them lie the files that they include, and the golden files.
 fn scripts_of(dialect: Dialect) -> Vec<PathBuf> {
-    let endings = ["cfg", "mgn", "itg", "sh"];
+    let endings = ["cfg", "mgn", "itg", "sh", "stf"];
     let is_script = |path: &PathBuf| {
         path.extension().is_some_and(|ending| endings.iter().any(|known| ending == *known))
     };
@@ -46,12 +51,40 @@ fn scripts_of(dialect: Dialect) -> Vec<PathBuf> {
     scripts
 }
 
+/// What captures hold that scripts name: by their names.
+pub(crate) fn captured(name: &str) -> Result<NamedCapture, String> {
+    let base = name.rsplit('/').next().unwrap();
+    let session = |number: u64, transport: Transport, port: u16, missing: u64| SessionFacts {
+        number,
+        transport,
+        client: "10.0.0.1:5000".parse().unwrap(),
+        server: SocketAddr::new([10, 0, 0, 2].into(), port),
+        lasted: Nanos::from_millis(3),
+        turns: vec![(true, 30), (false, 60)],
+        missing,
+        is_from_the_start: true,
+        repeated: 0,
+    };
+    let sessions = match base {
+        "dns.pcap" => vec![session(1, Transport::Udp, 53, 0)],
+        "http.pcap" => vec![session(1, Transport::Tcp, 80, 0)],
+        "two.pcap" => vec![session(1, Transport::Tcp, 554, 0), session(2, Transport::Udp, 5000, 0)],
+        "cut.pcap" => vec![session(1, Transport::Tcp, 80, 7)],
+        _ => return Err("there is no such file".to_owned()),
+    };
+    Ok(NamedCapture { name: name.to_owned(), sessions })
+}
+
 /// Converts a text that stands in place of the script.
 fn try_convert(dialect: Dialect, path: &Path, text: &str) -> Result<Converted, ScriptError> {
     let read =
         |name: &str| fs::read(path.parent().unwrap().join(name)).map_err(|error| error.to_string());
     let name = path.file_name().unwrap().to_string_lossy().into_owned();
-    convert(dialect, &Source { name: &name, text, read: &read }, &Options::default())
+    convert(
+        dialect,
+        &Source { name: &name, text, read: &read, sessions: &captured },
+        &Options::default(),
+    )
 }
 
 fn convert_file(dialect: Dialect, path: &Path) -> Converted {

@@ -89,6 +89,11 @@ impl Error {
                 fault!("cannot listen on {address}: {source}"; "another server runs there; choose another port")
             }
             Error::Listen { address, source } => fault!("cannot listen on {address}: {source}"),
+            // ENOENT of TCP_CONGESTION
+            Error::Connect { source, .. } if source.kind() == io::ErrorKind::NotFound => fault!(
+                "this machine has no such congestion control";
+                "'sysctl net.ipv4.tcp_available_congestion_control' lists those there are"
+            ),
             Error::Connect { address, source } => {
                 fault!("cannot connect to {address}: {source}"; "does a server listen there?")
             }

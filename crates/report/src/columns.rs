@@ -240,6 +240,7 @@ columns! {
     "established_per_second", "established/s", PerSecond, Brief, Some(Number::Real(group.rates?.established_per_second));
     "responses_per_second", "responses/s", PerSecond, Brief, Some(Number::Real(group.rates?.responses_per_second));
     "goodput_bits_per_second", "goodput", BitRate, Brief, Some(Number::Real(group.rates?.goodput_bits_per_second));
+    "sent_bits_per_second", "sent rate", BitRate, Brief, sent_bits_per_second(group).map(Number::Real);
     "acked_bits_per_second", "acknowledged", BitRate, Full, Some(Number::Real(group.rates?.acked_bits_per_second));
     "connect_p50_ns", "connect p50", Time, Full, planned(group.times.connect.as_ref(), P50);
     "connect_p99_ns", "connect p99", Time, Brief, planned(group.times.connect.as_ref(), P99);
@@ -258,6 +259,12 @@ columns! {
     "round_trip_p99_ns", "round trip p99", Time, Full, of(&group.round_trip_ns, P99);
     "start_lateness_p50_ns", "start lateness p50", Time, Full, of(&group.start_lateness_ns, P50);
     "start_lateness_p99_ns", "start lateness p99", Time, Brief, of(&group.start_lateness_ns, P99);
+}
+
+/// What a group sent in a second, in whole bits: what its TCP took, over the time under way.
+pub fn sent_bits_per_second(group: &SessionReport) -> Option<f64> {
+    let over = group.rates?.over_ns;
+    (over > 0).then(|| (group.bytes.sent as f64 * 8e9 / over as f64).round())
 }
 
 /// Sessions that the peer or the network ended, or that got no answer.

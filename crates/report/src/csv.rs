@@ -4,7 +4,7 @@
 //! from users and peers, so no field acts in a spreadsheet: what would begin a formula has an apostrophe before it, as spreadsheets
 //! write text themselves.
 
-use wirebeat_units::printable::printable;
+pub(crate) use wirebeat_units::printable::csv_field as field;
 
 use crate::columns::{Column, FLOW, SESSION};
 use crate::document::ErrorReport;
@@ -79,43 +79,4 @@ fn row(out: &mut String, begin: [&str; 6], numbers: impl Iterator<Item = String>
         *out += &number;
     }
     *out += "\r\n";
-}
-
-/// A text as a field: one line, in quotes where it needs them, and no formula.
-pub(crate) fn field(text: &str) -> String {
-    let text = printable(text);
-    // in their full width, too: some spreadsheets read them alike (OWASP, CSV Injection)
-    let acts = |c: char| "=+-@|%＝＋－＠".contains(c);
-    let formula = text.trim_start().starts_with(acts);
-    let text = if formula { format!("'{text}") } else { text.into_owned() };
-    match text.contains([',', '"', ';']) || text.trim() != text {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_do_not_act_in_a_spreadsheet() {
-        for (name, written) in [
-            ("voice", "voice"),
-            ("=1+1", "'=1+1"),
-            ("  @SUM(A1)", "'  @SUM(A1)"),
-            (" a", "\" a\""),
-            ("-1", "'-1"),
-            ("＝1", "'＝1"),
-            ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"),
-            ("a\"b", "\"a\"\"b\""),
-            ("a,b", "\"a,b\""),
-            ("a\r\n=1+1", "a\u{fffd}\u{fffd}=1+1"),
-            ("\t=1+1", "\u{fffd}=1+1"),
-            ("\x1b[31m", "\u{fffd}[31m"),
-            ("</script>", "</script>"),
-        ] {
-            assert_eq!(field(name), written);
-        }
-    }
 }

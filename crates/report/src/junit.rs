@@ -1,6 +1,6 @@
 //! JUnit XML, which build servers read: a case for each expectation, and one that the run is done and its counters are consistent.
 //!
-//! Names come from users and peers: what XML cannot have in a text is left out by the library.
+//! Names come from users and peers: what XML cannot have in a text is replaced (`printable`), before the library escapes the rest.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use quick_junit::{NonSuccessKind, Report as JUnit, TestCase, TestCaseStatus, Tes
 use crate::document::ErrorReport;
 use crate::human;
 use crate::model::{Expected, FindingKind, Report, Verdict};
-use crate::test_report::{SearchOutcome, TestReport, Throughput};
+use crate::test_report::{SearchOutcome, TestReport};
 
 /// What every such file has in its first 64 bytes.
 pub const MARK: &str = "<testsuites name=\"wire";
@@ -56,11 +56,15 @@ fn suite(name: &str, report: &Report) -> TestSuite {
     suite
 }
 
-/// A standard test: a case that it is complete, and one for each size of which a throughput was required.
+/// A standard test: a case that it is complete, and one for each size with the throughput that was measured.
 pub fn test(of: &TestReport) -> String {
     let mut suite = TestSuite::new(printable(&suite_name(&of.command_line)));
     suite.set_time(Duration::from_nanos(of.duration_ns));
     suite.add_property(("started", printable(&of.started).as_str()));
+    suite.add_property(("wirebeat_version", printable(&of.wirebeat_version).as_str()));
+    if let Some(title) = &of.title {
+        suite.add_property(("title", printable(title).as_str()));
+    }
     let complete = match of.verdict {
         Verdict::Done | Verdict::Unmet => TestCaseStatus::success(),
         _ => {
@@ -82,29 +86,44 @@ pub fn test(of: &TestReport) -> String {
             suite.add_test_case(case);
             continue;
         }
-        let Some(met) = size.met() else { continue };
+        if size.throughput.is_empty() && size.met().is_none() {
+            continue;
+        }
         let lowest = size.throughput.iter().filter_map(|of| of.lower).reduce(f64::min);
         let found = lowest.map_or_else(
             || "no load is borne, or none was measured".to_owned(),
             |lower| {
-                let limited = |of: &Throughput| of.outcome == SearchOutcome::AtLeastByTester;
+                let any = |outcome| size.throughput.iter().any(|of| of.outcome == outcome);
                 let rate = human::fine_frame_rate(lower);
-                match size.throughput.iter().any(limited) {
-                    true => format!(
-                        "the throughput is at least {rate}: the tester could not offer more"
-                    ),
-                    false => format!("the throughput is {rate}"),
+                let (limited, highest) = (SearchOutcome::AtLeastByTester, SearchOutcome::AtLeast);
+                match () {
+                    () if any(limited) => {
+                        format!(
+                            "the throughput is at least {rate}: the tester could not offer more"
+                        )
+                    }
+                    () if any(SearchOutcome::ByChance) => {
+                        format!("nothing was lost at {rate} by chance: the loss does not depend on the load")
+                    }
+                    () if any(highest) => format!("the throughput is at least {rate}"),
+                    () => format!("the throughput is {rate}"),
                 }
             },
         );
-        let status = if met { TestCaseStatus::success() } else { failure("unmet", &found) };
-        let required = of.parameters.required.as_deref().unwrap_or_default();
-        let name = format!("throughput with {} >= {required}", size.size);
+        let (status, required) = match (size.met(), &of.parameters.required) {
+            (Some(false), Some(rate)) => (failure("unmet", &found), format!(" >= {rate}")),
+            (Some(true), Some(rate)) => (TestCaseStatus::success(), format!(" >= {rate}")),
+            // nothing was required: the case says what was measured
+            _ => (TestCaseStatus::success(), String::new()),
+        };
+        let name = format!("throughput with {}{required}", size.size);
         let mut case = TestCase::new(printable(&name), status);
-        case.set_classname("throughput");
+        case.set_classname("throughput").set_system_out(printable(&found));
         suite.add_test_case(case);
     }
-    suite.set_system_out(printable(&of.findings.join("; ")));
+    if !of.findings.is_empty() {
+        suite.set_system_out(printable(&of.findings.join("; ")));
+    }
     write([suite])
 }
 
@@ -195,6 +214,7 @@ mod tests {
             met,
             undecided: undecided.map(str::to_owned),
             margin: (!met && undecided.is_none()).then(|| "1 too much".to_owned()),
+            ..Expectation::default()
         }
     }
 
@@ -227,12 +247,14 @@ mod tests {
     #[test]
     fn names_are_inert() {
         let mut of = one_flow();
-        of.flows[0].name = "</testcase><x a=\"'\u{1b}[31m\u{0}\n]]>&".to_owned();
+        of.flows[0].name = "</testcase><x a=\"'\u{1b}[31m\u{0}\n]]>&\u{fffe}\u{ffff}".to_owned();
         of.flows[0].expectations = vec![expectation("lost <= 4", true, None)];
         let text = reports([("", &of)]);
         assert!(
             !text.contains("<x a") && !text.contains('\u{1b}') && !text.contains('\u{0}'),
             "{text}"
         );
+        // no characters of XML 1.0 (§2.2)
+        assert!(!text.contains(['\u{fffe}', '\u{ffff}']), "{text}");
     }
 }

@@ -23,6 +23,7 @@ mod markdown;
 pub mod model;
 pub mod pictures;
 pub mod prometheus;
+mod provenance;
 #[cfg(test)]
 mod session_golden;
 pub mod several_runs;

@@ -38,6 +38,8 @@ pub(crate) fn report(report: &Report) -> String {
     }
     flows(&mut out, report);
     sessions(&mut out, report);
+    let trends = report.trends.iter().map(|trend| text::trend_cells(trend).to_vec());
+    out += &rows("In the course of the run", &text::TREND_HEADS, trends.collect());
     if !report.command_line.is_empty() {
         out += &format!("\n## Run it again\n\n{}", code(&text::command(report)));
     }

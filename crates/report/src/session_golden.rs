@@ -124,7 +124,7 @@ fn served(sessions: u64) -> SessionCounts {
 fn expectation(text: &str, measured: &str, met: bool) -> Expectation {
     let (text, measured) = (text.to_owned(), measured.to_owned());
     let margin = (!met).then(|| "by far".to_owned());
-    Expectation { text, measured, met, margin, undecided: None }
+    Expectation { text, measured, met, margin, ..Expectation::default() }
 }
 
 /// Clients and servers that are both ours, and a bulk transfer to a server of somebody else.
@@ -289,6 +289,21 @@ fn the_json_form_of_sessions() {
     golden("tests/golden/sessions.json", &json);
     let read: Document = serde_json::from_str(&json).unwrap();
     assert_eq!(read, Document::Report(Box::new(report.without_histograms())));
+}
+
+/// Of a client of iperf3, which hears of no acknowledgments, there was no rate at all.
+#[test]
+fn a_group_that_only_sends_has_a_rate() {
+    let mut meter = SessionMeter::new(0);
+    meter.counts = SessionCounts { sent_bytes: 5_987_500_000, ..SessionCounts::default() };
+    let group = SessionGroup {
+        name: "iperf3".to_owned(),
+        under_way: Some((Nanos::ZERO, Nanos::from_secs(10))),
+        summary: meter.summary(&[]),
+        ..SessionGroup::default()
+    };
+    let text = report("wirebeat load --iperf3 10.0.2.9", vec![group]).text(Rendering::default());
+    assert!(text.contains("\n  rates: sent 4.79 Gbit/s\n"), "{text}");
 }
 
 #[test]

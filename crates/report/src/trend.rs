@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::human;
 use crate::model::{
-    Expectation, FlowInterval, Interval, Report, SessionInterval, SessionReport, Trend,
-    TrendChange, TrendMeasure,
+    Expectation, Finding, FindingKind, FlowInterval, Interval, Report, SessionInterval,
+    SessionReport, Trend, TrendChange, TrendMeasure,
 };
 
 /// Fewer values say nothing of a trend.
@@ -14,6 +14,8 @@ const FEWEST: usize = 10;
 const BLOCKS: usize = 48;
 /// Flows and groups whose trends are told.
 const SUBJECTS: usize = 256;
+/// Flows that are named of those that did not arrive.
+const SILENT: usize = 8;
 /// The two-sided 95 % quantile of the normal distribution.
 const NORMAL: f64 = 1.96;
 
@@ -67,7 +69,36 @@ pub fn add(report: &mut Report, limits: Limits) {
         }
     }
     report.trends = trends;
+    find_silent(report);
     report.judge();
+}
+
+/// Adds a finding where some flows did not arrive at all: a run has one only where nothing did.
+fn find_silent(report: &mut Report) {
+    if report.findings.iter().any(|of| of.kind == FindingKind::NothingReceived) {
+        return;
+    }
+    let silent = report.flows.iter().filter(|flow| {
+        flow.sent.as_ref().is_some_and(|sent| sent.sent.frames > 0)
+            && flow.received.as_ref().is_some_and(|of| of.received.frames == 0)
+    });
+    let names: Vec<&str> = silent.map(|flow| flow.name.as_str()).collect();
+    let Some((shown, more)) = names.split_at_checked(names.len().min(SILENT)) else { return };
+    if shown.is_empty() {
+        return;
+    }
+    let more = match more.len() as u64 {
+        0 => String::new(),
+        more => format!(" and {}", human::counted(more, "other")),
+    };
+    let message = format!(
+        "nothing arrived of {}{more}: check the addresses, the ports and the VLAN, and what filters on the way",
+        shown.join(", ")
+    );
+    // the gravest stand first
+    let place = report.findings.iter().position(|of| of.kind > FindingKind::NothingReceived);
+    let finding = Finding { kind: FindingKind::NothingReceived, message };
+    report.findings.insert(place.unwrap_or(report.findings.len()), finding);
 }
 
 fn of_all(intervals: &[Interval]) -> Vec<(&Interval, &FlowInterval)> {
@@ -260,20 +291,37 @@ pub(crate) fn change(measure: TrendMeasure, value: f64) -> String {
     format!("{sign}{}", shown(measure, value.abs()))
 }
 
-/// What a limit makes of a trend; `None` where there is no limit for it.
+/// A change with its 95 % interval, where that is more than a point; "none" where every value is the same.
+pub(crate) fn change_within(measure: TrendMeasure, found: TrendChange) -> String {
+    let of = |value: f64| change(measure, value);
+    match found.low == found.high {
+        true if found.value == 0.0 && found.low == 0.0 => "none".to_owned(),
+        true => of(found.value),
+        false => format!("{} ({} to {})", of(found.value), of(found.low), of(found.high)),
+    }
+}
+
+/// What a limit makes of a trend; `None` where there is no limit for it. It is met where the whole interval is within the limit: an
+/// estimate within it says nothing where the interval goes beyond.
 fn expected(trend: &Trend, limits: Limits) -> Option<Expectation> {
     let name = trend.measure.name();
-    let (text, most) = match trend.measure {
-        TrendMeasure::DelayP50 | TrendMeasure::DelayMean => {
+    let of_rate = match trend.measure {
+        TrendMeasure::DelayP50 | TrendMeasure::DelayMean => false,
+        TrendMeasure::ReceivedRate | TrendMeasure::EstablishedRate | TrendMeasure::ResponseRate => {
+            true
+        }
+        TrendMeasure::Loss => return None,
+    };
+    let (text, most) = match of_rate {
+        false => {
             let most = limits.delay_ns?;
             (format!("change of {name} <= {}", human::time(most)), Some(most))
         }
-        TrendMeasure::ReceivedRate | TrendMeasure::EstablishedRate | TrendMeasure::ResponseRate => {
+        true => {
             let share = limits.rate?;
             let most = trend.first.map(|first| share * first.abs());
             (format!("change of {name} <= {}", human::percent(share)), most)
         }
-        TrendMeasure::Loss => return None,
     };
     let (Some(found), Some(most)) = (trend.change, most) else {
         let values = human::counted(trend.values, "interval");
@@ -286,22 +334,53 @@ fn expected(trend: &Trend, limits: Limits) -> Option<Expectation> {
             ..Expectation::default()
         });
     };
-    let over = found.value.abs() - most;
-    let measured = change(trend.measure, found.value);
-    let measured = match (limits.rate, trend.first) {
-        (Some(_), Some(first)) if !trend.measure.is_worse_high() && first != 0.0 => {
-            let sign = if found.value < 0.0 { "-" } else { "+" };
-            format!("{measured}, {sign}{}", human::percent((found.value / first).abs()))
-        }
-        _ => measured,
+    // of a rate, the share of what it was at the start
+    let first = trend.first.filter(|first| of_rate && *first != 0.0);
+    let measured = match first {
+        Some(first) => format!(
+            "{}, {}",
+            change(trend.measure, found.value),
+            share_within(TrendChange {
+                value: found.value / first,
+                low: found.low / first,
+                high: found.high / first,
+            })
+        ),
+        None => change_within(trend.measure, found),
     };
-    Some(Expectation {
+    let unit = if of_rate { "per second" } else { "ns" };
+    let one = Expectation {
         text,
         measured,
-        met: over <= 0.0,
-        undecided: None,
-        margin: (over > 0.0).then(|| format!("{} too much", shown(trend.measure, over))),
+        measured_value: Some(found.low),
+        measured_up_to: (found.low != found.high).then_some(found.high),
+        limit: Some(most),
+        unit: Some(unit.to_owned()),
+        ..Expectation::default()
+    };
+    let (over, furthest) = (found.value.abs() - most, found.low.abs().max(found.high.abs()));
+    Some(match (over > 0.0, furthest <= most) {
+        (true, _) => {
+            Expectation { margin: Some(format!("{} too much", shown(trend.measure, over))), ..one }
+        }
+        (false, true) => Expectation { met: true, ..one },
+        (false, false) => {
+            let why = "its 95 % interval goes beyond the limit; a longer test makes it narrower";
+            Expectation { undecided: Some(why.to_owned()), ..one }
+        }
     })
+}
+
+/// A change of a rate in percent, with its interval where that is more than a point.
+fn share_within(found: TrendChange) -> String {
+    let of = |share: f64| {
+        let sign = if share < 0.0 { "-" } else { "+" };
+        format!("{sign}{}", human::percent(share.abs()))
+    };
+    match found.low == found.high {
+        true => of(found.value),
+        false => format!("{} ({} to {})", of(found.value), of(found.low), of(found.high)),
+    }
 }
 
 #[cfg(test)]
@@ -352,5 +431,67 @@ mod tests {
         let expected = super::expected(&rising, limits).unwrap();
         assert_eq!(expected.outcome(), "FAIL");
         assert_eq!(expected.found(), "measured +19 ns: 14 ns too much");
+    }
+
+    /// A limit of 0.1 % was met by an estimate of none whose interval went from -0.5 % to +0.5 %.
+    #[test]
+    fn an_interval_that_goes_beyond_the_limit_does_not_pass() {
+        let limits = Limits { delay_ns: None, rate: Some(0.001) };
+        let of = |value, low, high| Trend {
+            of: None,
+            measure: TrendMeasure::ReceivedRate,
+            values: 100,
+            first: Some(10_000.0),
+            last: Some(10_000.0 + value),
+            change: Some(TrendChange { value, low, high }),
+            worst: 9_000.0,
+            worst_from_ns: 0,
+        };
+        for (value, low, high, outcome) in [
+            (0.0, 0.0, 0.0, "PASS"),
+            (2.0, -9.0, 9.9, "PASS"),
+            (0.0, -50.0, 50.0, "UNDECIDED"),
+            (8.0, 5.0, 20.0, "UNDECIDED"),
+            (12.0, 5.0, 20.0, "FAIL"),
+            (40.0, 20.0, 60.0, "FAIL"),
+            (-40.0, -60.0, -20.0, "FAIL"),
+        ] {
+            let found = expected(&of(value, low, high), limits).unwrap();
+            assert_eq!(found.outcome(), outcome, "{value} {low} {high}: {}", found.found());
+        }
+        let passed = expected(&of(2.0, -9.0, 9.9), limits).unwrap();
+        assert_eq!(passed.found(), "measured +2 pps, +0.020 % (-0.090 % to +0.099 %)");
+        let failed = expected(&of(-40.0, -60.0, -20.0), limits).unwrap();
+        assert_eq!(failed.margin.as_deref(), Some("30 pps too much"));
+    }
+
+    #[test]
+    fn a_change_of_nothing_is_none() {
+        let none = TrendChange { value: 0.0, low: 0.0, high: 0.0 };
+        assert_eq!(change_within(TrendMeasure::Loss, none), "none");
+        let some = TrendChange { value: 1.0, low: -1.0, high: 3.0 };
+        assert_eq!(change_within(TrendMeasure::DelayP50, some), "+1 ns (-1 ns to +3 ns)");
+    }
+
+    /// One flow of two never arrived, and the test said nothing of it.
+    #[test]
+    fn a_flow_that_never_arrives_is_a_finding() {
+        let (sender, receiver) = crate::golden::both(&[crate::golden::VOICE]);
+        let facts = crate::golden::facts("wirebeat test soak lab.yaml");
+        let mut report = crate::assemble::assemble(facts, Some(sender), Some(receiver));
+        add(&mut report, Limits::default());
+        let silent = |report: &Report| {
+            report.findings.iter().filter(|of| of.kind == FindingKind::NothingReceived).count()
+        };
+        assert_eq!(silent(&report), 0);
+        let mut lost = report.flows[0].clone();
+        lost.name = "lost".to_owned();
+        if let Some(received) = &mut lost.received {
+            received.received.frames = 0;
+        }
+        report.flows.push(lost);
+        add(&mut report, Limits::default());
+        let told = report.findings.iter().find(|of| of.kind == FindingKind::NothingReceived);
+        assert!(told.unwrap().message.starts_with("nothing arrived of lost: check"), "{told:?}");
     }
 }

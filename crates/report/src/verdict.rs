@@ -44,6 +44,7 @@ pub fn sentence(report: &Report) -> String {
             (Verdict::CountersInconsistent, _) => {
                 "Counters inconsistent: the numbers cannot be trusted".to_owned()
             }
+            (Verdict::Unmet, 1) => "The expectation is not met".to_owned(),
             (Verdict::Unmet, _) => format!("Expectations not met: {} of {of}", human::count(unmet)),
         }
 }

@@ -13,6 +13,7 @@ use wirebeat_units::{Fault, fault};
 
 use crate::error::RunError;
 use crate::options::Options;
+use crate::recorded;
 use crate::regular;
 use crate::replay::{
     ArchiveFacts, Numbered, kind, longest_frame, look_into, members, shared_sub_flows, sub_flows,
@@ -69,6 +70,14 @@ pub fn find(scenario: &Scenario, options: &Options) -> Result<FilesFound, RunErr
             CompileError::Invalid(Files::place_of(scenario, name).invalid(why))
         })?;
         files.insert(name.to_owned(), content);
+    }
+    for (name, numbers) in Files::sessions_named_in(scenario) {
+        if files.holds_sessions(name) {
+            continue;
+        }
+        let read = recorded::sessions(&path(name), &numbers)
+            .map_err(|why| CompileError::Invalid(Files::place_of(scenario, name).invalid(why)))?;
+        files.insert_sessions(name.to_owned(), read);
     }
     let mut devices = HashMap::new();
     let asked: HashSet<&str> = replays(scenario)

@@ -437,6 +437,7 @@ impl Timeline {
         let ended = end.map_or(0, |end| self.beat_ended(end));
         let mark = self.open.span().end.max(ended);
         (self.end, self.over) = (end.unwrap_or(Nanos::MAX), over);
+        let mark = self.join_rest(mark);
         let told = self.tell_before(mark, Some(report));
         self.correct(report);
         report.intervals = self.report();
@@ -449,6 +450,23 @@ impl Timeline {
         let length = self.beat.length.get().max(1);
         let begun = end.get().saturating_sub(length / NOTICED_WITHIN).div_ceil(length);
         begun.max(u64::from(end > Nanos::ZERO))
+    }
+
+    /// Joins what was counted in the rest behind the last whole interval, where the run ended a moment after that, with the interval: it
+    /// would have absurd rates of its own. Says how many intervals there are then.
+    fn join_rest(&mut self, mark: u64) -> u64 {
+        let length = self.beat.length.get().max(1);
+        let Some(last) = mark.checked_sub(1).filter(|last| *last > self.told) else { return mark };
+        let rest = self.over.get().saturating_sub(length.saturating_mul(last));
+        if rest >= length / NOTICED_WITHIN || self.open.width() > 1 {
+            return mark;
+        }
+        let mut open = self.open.take();
+        while let Some((range, counts)) = open.take_first_before(mark) {
+            let joined = if range.start == last { last - 1..last } else { range };
+            self.open.add_span(joined, counts);
+        }
+        last
     }
 
     fn tell_before(&mut self, mark: u64, last: Option<&Report>) -> Vec<Interval> {

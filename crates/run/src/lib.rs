@@ -38,6 +38,7 @@ mod priority;
 mod queues;
 pub mod receive;
 mod receivers;
+pub mod recorded;
 mod refusals;
 mod refused;
 mod regular;

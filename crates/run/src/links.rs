@@ -43,20 +43,37 @@ pub(crate) fn await_up(
             LinkState::Up => {
                 return Ok(Some(format!("waited {waited} for the link of {interface} to come up")));
             }
-            // the engine says it in its own words
-            LinkState::Down => return Ok(None),
+            LinkState::Down => {
+                let inside = match &port.spec.namespace {
+                    Some(namespace) => format!("-n {namespace} "),
+                    None => String::new(),
+                };
+                let why = fault!(
+                    "the interface {interface} is switched off";
+                    "switch it on with 'ip {inside}link set {interface} up'"
+                );
+                return Err(RunError::machine(why.at(place(port))));
+            }
             LinkState::NoCarrier if waited >= timeout => {
-                return Err(RunError::machine(fault!(
-                    "the link of {interface} is down (no carrier), and did not come up \
-                     within {timeout}";
-                    "connect it and switch the other end on, or wait longer with --link-timeout"
-                )));
+                let why = fault!(
+                    "the link of {interface} is down (no carrier), and did not come up within {timeout}";
+                    "connect it and switch the other end on, or let 'run' and 'send' wait longer with --link-timeout"
+                );
+                return Err(RunError::machine(why.at(place(port))));
             }
             LinkState::NoCarrier => {
                 was_down = true;
                 thread::sleep(LOOK);
             }
         }
+    }
+}
+
+/// A port, with its namespace: interfaces of two namespaces may have one name.
+fn place(port: &ResolvedPort) -> String {
+    match &port.spec.namespace {
+        Some(namespace) => format!("port '{}' in the namespace {namespace}", port.name),
+        None => format!("port '{}'", port.name),
     }
 }
 

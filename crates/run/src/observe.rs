@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use wirebeat_engine::clock::{Clock, MonotonicClock};
-use wirebeat_report::model::{End, Interval};
+use wirebeat_report::model::{ABORT_ON_FAIL, End, Interval};
 use wirebeat_units::Nanos;
 
 /// A look at a run in progress. Counts are from its start; differences of two looks give rates.
@@ -198,6 +198,9 @@ impl Stop {
         Stop::default()
     }
 
+    /// What [`Stop::ask`] is told where a run ends because it broke what was expected of it; no signal has this number.
+    pub const BROKEN: u8 = u8::MAX;
+
     /// Asks, because of signal number `signal` (0: for another reason).
     pub fn ask(&self, signal: u8) {
         self.signal.store(signal, Ordering::Relaxed);
@@ -232,6 +235,7 @@ impl Stop {
             2 => "SIGINT".to_owned(),
             15 => "SIGTERM".to_owned(),
             0 => "request".to_owned(),
+            Stop::BROKEN => ABORT_ON_FAIL.to_owned(),
             other => format!("signal {other}"),
         };
         self.asked().then_some(End::Stopped { signal })

@@ -367,6 +367,7 @@ fn route(
         destination_mac: next_hop.or(port.spec.next_hop),
         ..ResolveOptions::default()
     };
+    let owner = known;
     let known = known.filter(|_| options.destination_mac.is_none());
     let known = known.filter(|_| is_neighbour(&mut netlink, interface, to));
     if known.is_some() && is_local(&mut netlink, to) {
@@ -381,7 +382,16 @@ fn route(
         (resolved, _) => resolved,
     };
     let resolved = resolved.map_err(|error| {
-        let told = format!("port '{}': {error}", port.name);
+        let told = match (&error, owner) {
+            // nobody but its own host knows who has it
+            (ResolveError::NoAnswer { address, interface, .. }, Some(mac)) if *address == to => fault!(
+                "no neighbour answered for {to} on {interface}, and that is the address of another port of this scenario, in a network \
+                 that {interface} has no part in";
+                "give the port a 'next-hop': the router's between them, or {mac}, that port's own"
+            ),
+            _ => error.fault(),
+        };
+        let told = told.at(format!("port '{}'", port.name));
         match error {
             // what was asked for does not go together
             ResolveError::NotEthernet(_) | ResolveError::Local { .. } => RunError::usage(told),

@@ -34,6 +34,10 @@ enum Parts {
     Both(Box<PreparedFlows>, Box<PreparedSessions>),
 }
 
+/// What is said where a run is to be ended by what it breaks, and nothing can be broken while it goes on.
+const NOTHING_ABORTS: &str = "--abort-on-fail ends nothing here: no expectation is judged while the run goes on; expect something of \
+     intervals that is not a rate, for example 'interval.loss <= 1%', or of sessions 'interval.failed == 0'";
+
 /// Finds the ports of `scenario`, compiles it, opens what it sends and receives by, and listens where it has servers. Nothing is
 /// sent, and no session starts.
 ///
@@ -133,13 +137,20 @@ impl Prepared {
     /// Runs to the end and reports.
     pub fn start(self, observer: &mut dyn Observer, stop: &Stop) -> Report {
         let control = self.control();
+        let has_end = self.parts.have_end();
         let Prepared { mut parts, expected, abort_on_fail } = self;
+        if abort_on_fail && !expected.can_abort() {
+            observer.notice(NOTHING_ABORTS);
+        }
         let socket = parts.take_control_socket().zip(control);
         let mut report = answered(socket, observer, |observer| match abort_on_fail {
             true => parts.start(&mut Aborting { inner: observer, expected: &expected, stop }, stop),
             false => parts.start(observer, stop),
         });
         expected.judge(&mut report);
+        if has_end {
+            report.judge_stop();
+        }
         report
     }
 }
@@ -150,6 +161,14 @@ impl Parts {
         match self {
             Parts::Flows(flows) | Parts::Both(flows, _) => flows.take_control_socket(),
             Parts::Sessions(sessions) => sessions.control_socket.take(),
+        }
+    }
+
+    /// Whether it ends by itself: servers that wait for others do not.
+    fn have_end(&self) -> bool {
+        match self {
+            Parts::Flows(_) | Parts::Both(..) => true,
+            Parts::Sessions(sessions) => sessions.have_clients(),
         }
     }
 
@@ -187,7 +206,7 @@ impl Observer for Aborting<'_> {
             && let Some(broken) = self.expected.broken_by(interval)
         {
             self.inner.notice(&format!("ended by --abort-on-fail: {broken}"));
-            self.stop.ask(0);
+            self.stop.ask(Stop::BROKEN);
         }
         self.inner.interval(interval);
     }

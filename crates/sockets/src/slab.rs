@@ -45,6 +45,10 @@ impl<T> Slab<T> {
         }
     }
 
+    pub fn get(&self, number: u32) -> Option<&T> {
+        self.places.get(number as usize)?.as_ref()
+    }
+
     pub fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         self.places.get_mut(number as usize)?.as_mut()
     }

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketFlags, accept_with, bind, connect, getsockname, listen, sockopt,
 };
+use wirebeat_converse::newcomers::PEERS_MAX;
 use wirebeat_converse::stack::{
     Action, Connection, ConnectionSample, ConnectionStats, ProfileId, Programs, Reason, SessionKey,
     Stack,
@@ -47,11 +48,13 @@ const LISTENER: u64 = 1 << 32;
 pub struct Limits {
     /// The most connections at a time. More fail with `Failure::NoDescriptor`; those of peers wait in the backlog.
     pub connections: usize,
+    /// Over UDP: the most peers of all servers, which need no descriptors.
+    pub peers: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { connections: 1 << 20 }
+        Limits { connections: 1 << 20, peers: PEERS_MAX }
     }
 }
 

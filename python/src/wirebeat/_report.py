@@ -15,6 +15,16 @@ from ._errors import Error, error_of
 
 Row = Dict[str, Any]
 
+#: The version of reports that this package reads (``schema_version``).
+_SCHEMA_VERSION = "4"
+#: What else the program writes as JSON: a key that only such a document has, and what it is.
+_OTHERS = {
+    "points": "several runs (of --repeat or 'wirebeat sweep'); their reports are in \"points\" of the JSON",
+    "runs": "several runs side by side; their reports are in \"runs\" of the JSON",
+    "old_runs": "a comparison (of 'wirebeat compare')",
+    "test": "a test (of 'wirebeat test')",
+}
+
 
 class Report:
     """What came of a run.
@@ -103,21 +113,41 @@ class Report:
 
 
 def load(path: Union[str, os.PathLike[str]]) -> Report:
-    """The report in a file of ``--json`` or ``--json-lines``; raises :class:`Error` if there is none in it."""
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
+    """The report in a file of ``--json`` or ``--json-lines``.
+
+    Raises :class:`Error` if there is none in it, if it is of another ``schema_version``, and for several runs, tests and comparisons.
+    """
+    name = os.fspath(path)
+    try:
+        # a program on Windows may have put a byte order mark before it
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read()
+    except UnicodeDecodeError:
+        raise Error(f"{name} is not a report in JSON: it is not text in UTF-8") from None
+    if not text.strip():
+        raise Error(f"{name} is empty")
     try:
         data = json.loads(text)
     except ValueError:
-        lines = text.strip().splitlines()
         try:
-            data = json.loads(lines[-1]) if lines else None
+            data = json.loads(text.strip().splitlines()[-1])
         except ValueError as error:
-            raise Error(f"{os.fspath(path)} is not a report in JSON: {error}") from None
-    if not isinstance(data, dict) or not ("verdict" in data or "error" in data):
-        raise Error(f"{os.fspath(path)} has no report")
-    if "error" in data:
+            raise Error(f"{name} is not a report in JSON, or is cut short: {error}") from None
+    if not isinstance(data, dict):
+        raise Error(f"{name} has no report")
+    if isinstance(data.get("error"), dict):
         raise error_of(data["error"]["message"], data["error"]["exit_code"])
+    for key, what in _OTHERS.items():
+        if key in data:
+            raise Error(f"{name} is not the report of a run, but {what}")
+    if "verdict" not in data:
+        raise Error(f"{name} has no report")
+    version = data.get("schema_version")
+    if version != _SCHEMA_VERSION:
+        raise Error(
+            f"{name} is a report of schema version {version!r}, and this package reads {_SCHEMA_VERSION!r};"
+            " use the package that belongs to the program that wrote it"
+        )
     return Report(data)
 
 

@@ -34,7 +34,7 @@ from typing import (
     Union,
 )
 
-from ._errors import BinaryNotFound, Error, error_of
+from ._errors import BinaryNotFound, Error, UsageError, error_of
 from ._report import Report
 
 #: A scenario: what it says, or the name of its file (or of a script of another tool).
@@ -47,6 +47,13 @@ _NOTICES_MAX = 256
 _CTL_TIMEOUT_S = 15.0
 #: What is said of a run that is about to begin.
 _NOT_BEGUN = ("the run has not begun", "no run answers")
+#: Flags of ``wirebeat run`` that change what this package reads, and what to do instead.
+_NOT_OPTIONS = {
+    "--json": "this package reads the report as JSON itself; write it with Report.save(path)",
+    "--json-lines": "this package reads the report as JSON itself; write it with Report.save(path), and see Run.intervals()",
+    "--repeat": "a report is of one run; call run() once for each",
+    "--warmup": "a report is of one run; call run() before, and leave its report aside",
+}
 #: How the line of an interval begins.
 _INTERVAL = '{"from_ns":'
 
@@ -122,6 +129,7 @@ def start(
     :param binary: the program, see :func:`find_binary`.
     :param set: values for variables of the scenario, whose names are words of Python: ``rate="50kpps"``.
     """
+    options = _checked(options)
     given = isinstance(scenario, Mapping)
     text = json.dumps(scenario) if given else ""
     name = "-" if given else os.fspath(scenario)  # type: ignore[arg-type]
@@ -132,7 +140,7 @@ def start(
     line += ["--interval", _time(interval)] if interval is not None else []
     for key, value in {**(variables or {}), **set}.items():
         line += ["--set", f"{key}={_value(value)}"]
-    return Run(line, text if given else None, list(options), control)
+    return Run(line, text if given else None, options, control)
 
 
 class Run:
@@ -347,6 +355,22 @@ def _lines(stream: Optional[IO[str]]) -> Iterator[str]:
     assert stream is not None
     with stream:
         yield from stream
+
+
+def _checked(options: Sequence[str]) -> List[str]:
+    """The flags as a list; raises if they are none, or if one of them changes what this package reads."""
+    if isinstance(options, (str, bytes)):
+        raise TypeError('options is a list of words, as in options=["--expect", "loss == 0%"]')
+    options = list(options)
+    for option in options:
+        if not isinstance(option, str):
+            raise TypeError(f"options is a list of str, and {option!r} is none")
+        if option == "--":
+            break
+        instead = _NOT_OPTIONS.get(option.split("=", 1)[0])
+        if instead is not None:
+            raise UsageError(f"options cannot have '{option}': {instead}")
+    return options
 
 
 def _parsed(line: Optional[str]) -> Dict[str, Any]:

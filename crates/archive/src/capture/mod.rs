@@ -2,9 +2,11 @@
 //!
 //! [`Frames`] reads both; `pcap` and `pcapng` know how each is laid out, `input` is the window of the file that
 //! they look at. A frame is lent from that window: nothing is allocated for it. What its bytes mean is not looked
-//! at here: [`payloads`] makes records of what packets carry, [`ethernet`] frames that can be sent, and [`sides`] says
-//! which end of its conversation sent one.
+//! at here: [`payloads`] makes records of what packets carry, [`conversations`] puts
+//! together what ends said to each other, [`ethernet`] makes frames that can be sent, and [`sides`] says which end of its
+//! conversation sent one.
 
+pub mod conversations;
 mod dissect;
 pub mod ethernet;
 mod frames;

@@ -14,6 +14,7 @@ use super::ReadArgs;
 use super::work::{archive_from, index_of};
 use crate::failure::Failure;
 use crate::output::{Answer, AnswerFiles, Output};
+use crate::replay::beginning;
 
 /// Devices that are shown unless all are asked for.
 const DEVICES: usize = 10;
@@ -92,6 +93,7 @@ fn hex<S: serde::Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
 /// Inspects.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let reading = Reading { any_order: true, ..args.reading.reading() };
+    beginning::check_archive(&args.archive, reading.on_bad)?;
     let index = index_of(&args.archive);
     let index = index.filter(|index| index.survey.bad == 0 || reading.on_bad == OnBad::Skip);
     let (work, mut reader) = archive_from(&args.archive, reading, Place::default())?;

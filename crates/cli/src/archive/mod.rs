@@ -209,7 +209,7 @@ fn keep(writer: Writer<BufWriter<ArchiveOutput>>, path: &Path) -> Result<(), Fai
 fn keep_output(output: BufWriter<ArchiveOutput>, path: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| cannot_write(path, &error);
     match output.into_inner().map_err(|error| failed(error.into_error()))? {
-        ArchiveOutput::File(file) => file.keep().map_err(failed),
+        ArchiveOutput::File(mut file) => file.keep().map_err(failed),
         ArchiveOutput::Standard(_) | ArchiveOutput::Terminal(..) => Ok(()),
     }
 }

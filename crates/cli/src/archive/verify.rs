@@ -16,14 +16,17 @@ use wirebeat_units::human::{self, counted};
 use super::work::archive_from;
 use crate::failure::Failure;
 use crate::output::{Answer, AnswerFiles, Output};
+use crate::replay::beginning;
 
 /// What lengths in the other byte order are called.
 const TURNED: &str = "with lengths in the other byte order";
+/// What reading all of it does not find.
+const UNSEEN: &str = "records have no checksum: changed bits in data, or in a time or a device that is valid with them, are not found";
 
 /// Read all of an archive, and say what is wrong with it
 ///
-/// Every record is looked at: its length, its time, and whether it is earlier than the one before. Exit code 1
-/// when anything is wrong.
+/// Every record is looked at: its length, its time, and whether it is earlier than the one before. Records have no
+/// checksum, so changed bits in their data are not found. Exit code 1 when anything is wrong.
 #[derive(ClapArgs, Debug)]
 pub struct Args {
     /// The archive; '-' reads standard input
@@ -76,6 +79,7 @@ fn sentence<S: serde::Serializer>(fault: &Fault, serializer: S) -> Result<S::Ok,
 /// Verifies.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let reading = Reading { order: args.length_order, on_bad: OnBad::Skip, any_order: false };
+    beginning::check_archive(&args.archive, reading.on_bad)?;
     let (work, mut archive) = archive_from(&args.archive, reading, Place::default())?;
     let mut turned = None;
     loop {
@@ -129,7 +133,7 @@ fn text(found: &VerifyDocument, style: Style) -> String {
     let records =
         format!("{} in {}", counted(found.records, "record"), human::bytes(found.bytes as f64));
     if found.ok {
-        return format!("{name}: {records}, nothing wrong\n");
+        return format!("{name}: {records}, nothing wrong\n{}\n", hang("  note: ", UNSEEN, WIDTH));
     }
     let wrong = found.bad.iter().filter(|kind| kind.kind != TURNED);
     let (all, known) =

@@ -16,7 +16,7 @@ use wirebeat_units::Nanos;
 use wirebeat_units::printable::printable;
 
 use crate::failure::Failure;
-use crate::output::{ReportArgs, print};
+use crate::output::{ReportArgs, print, tell};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -163,6 +163,9 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     };
     let answer = client::ask(&path, &request, timeout).map_err(|error| failure(&error))?;
     match answer {
+        Answer::Flows(flows) if flows.is_empty() => tell(
+            "nothing of this run can be changed: groups of users and servers have no rate, and it has no flows",
+        ),
         Answer::Flows(flows) => print(&table(&flows))?,
         Answer::Done(effects) => print(&effects.iter().map(effect).collect::<String>())?,
         Answer::Error(why) => return Err(Failure::usage(shown(&why, WHY_MAX))),

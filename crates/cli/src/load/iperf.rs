@@ -3,6 +3,8 @@
 use clap::Args as ClapArgs;
 use wirebeat_run::iperf::{self, Amount, Direction, Protocol, Serving, TestSpec, Wire, WireServer};
 use wirebeat_traffic::scenario::FlowRate;
+use wirebeat_traffic::scenario::session::Expectation;
+use wirebeat_traffic::scenario::session::expect::Measured;
 use wirebeat_units::{BitRate, Layer, Nanos, Rate, fault};
 
 use super::Args;
@@ -27,7 +29,7 @@ pub struct LoadArgs {
             "requests", "request_think", "pipeline", "server_closes", "method", "header", "body", "expect_status", "expect_size",
             "request_size", "response_size", "gap", "transport", "on_timeout", "query_type", "no_recursion", "expect_rcode",
             "interface", "stack", "namespace", "cpu", "nagle", "tcp", "ttl", "reset",
-            "seed", "expect", "abort_on_fail", "print_scenario", "engine", "control", "peer", "key", "key_file"
+            "seed", "abort_on_fail", "print_scenario", "engine", "control", "peer", "key", "key_file"
         ]
     )]
     iperf3: Option<HostPort>,
@@ -43,7 +45,7 @@ pub struct LoadArgs {
             "requests", "request_think", "pipeline", "server_closes", "method", "header", "body", "expect_status", "expect_size",
             "request_size", "response_size", "gap", "transport", "on_timeout", "query_type", "no_recursion", "expect_rcode",
             "interface", "stack", "namespace", "cpu", "nagle", "tcp", "ttl", "reset",
-            "seed", "expect", "abort_on_fail", "print_scenario", "engine", "control", "peer", "key", "key_file"
+            "seed", "abort_on_fail", "print_scenario", "engine", "control", "peer", "key", "key_file"
         ]
     )]
     iperf2: Option<HostPort>,
@@ -116,15 +118,50 @@ impl ServeArgs {
 /// Runs a test against the server at `host`.
 pub fn load(wire: Wire, host: &HostPort, args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let spec = spec(wire, args)?;
+    check_expected(&args.expect)?;
     let flag = format!("--{}", wire.name());
     let address = host.resolve(wire.port()).map_err(|why| Failure::usage(why).at(flag))?;
     let server = WireServer { wire, address };
     let signals = Signals::watch()?;
     let mut observer = output.observer(Watched::plain(&signals))?;
     let stop = signals.running();
-    let report = iperf::load(server, &spec, &output.options(), &mut *observer, stop);
+    let options = output.options();
+    let report = iperf::load(server, &spec, &args.expect, &options, (&mut *observer, stop));
     drop(observer);
     Ok(output.report(&report.map_err(Failure::from)?))
+}
+
+/// That a test on another tool's wire says what is expected of it.
+fn check_expected(expected: &[Expectation]) -> Result<(), Failure> {
+    const COUNTERS: [&str; 9] = [
+        "opened",
+        "established",
+        "in-order",
+        "failed",
+        "unfinished",
+        "sent-messages",
+        "received-messages",
+        "lost-messages",
+        "retransmitted-segments",
+    ];
+    let is_known = |one: &&Expectation| {
+        !one.each_interval
+            && match &one.measured {
+                Measured::Counter(name) => COUNTERS.contains(&&**name),
+                Measured::Rate(name) => name == "goodput",
+                Measured::Status(_) | Measured::Rcode(_) | Measured::Time { .. } => false,
+            }
+    };
+    match expected.iter().find(|one| !is_known(one)) {
+        None => Ok(()),
+        Some(one) => {
+            let why = fault!(
+                "a test on this wire does not say what '{one}' is about";
+                "expect rate.goodput, lost-messages (datagrams, as a number or in percent) or retransmitted-segments"
+            );
+            Err(Failure::usage(why).at("--expect"))
+        }
+    }
 }
 
 /// Serves the clients of another tool.

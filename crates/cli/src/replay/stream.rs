@@ -10,10 +10,10 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, open};
-use wirebeat_archive::capture;
 use wirebeat_archive::compressed::{is_packed, unpacked};
 use wirebeat_units::fault;
 
+use super::beginning::{LOOKED_AT, refusal};
 use crate::failure::Failure;
 use crate::file::is_standard;
 
@@ -21,8 +21,6 @@ use crate::file::is_standard;
 const SPOOL_MAX: u64 = 16 << 30;
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 18;
-/// How much of a stream is looked at to tell a table from an archive.
-const LOOKED_AT: usize = 512;
 
 /// A recording, and where it lies.
 #[derive(Debug)]
@@ -105,6 +103,10 @@ fn spool(name: &Path) -> Result<File, Failure> {
     let mut file = unnamed(&folder).map_err(no_room)?;
     let mut chunk = vec![0; CHUNK];
     let (mut written, mut begin) = (0_u64, Vec::new());
+    let check = |begin: &[u8]| match refusal(begin) {
+        Some(why) => Err(Failure::usage(why).at(called(name))),
+        None => Ok(()),
+    };
     loop {
         let count = match from.read(&mut chunk) {
             Ok(0) => break,
@@ -120,17 +122,16 @@ fn spool(name: &Path) -> Result<File, Failure> {
         }
         let rest = LOOKED_AT.saturating_sub(begin.len()).min(count);
         begin.extend_from_slice(&chunk[..rest]);
+        // one without an end is not read on
+        if rest > 0 && begin.len() == LOOKED_AT {
+            check(&begin)?;
+        }
         file.write_all(&chunk[..count]).map_err(no_room)?;
     }
-    match is_table(&begin) {
-        false => Ok(file),
-        true => {
-            let why = "this is text, and archives and captures are replayed";
-            let hint = "of a table make an archive: wirebeat archive create day.wbar --csv FILE, where '-' reads \
-                        standard input";
-            Err(Failure::usage(why).at(called(name)).hint(hint))
-        }
+    if begin.len() < LOOKED_AT {
+        check(&begin)?;
     }
+    Ok(file)
 }
 
 /// A file that has no name, so that nothing is left of it.
@@ -149,25 +150,9 @@ fn unnamed(folder: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether it begins as lines of text do. A record of an archive begins with its length, which has a byte of zero or a
-/// control character.
-fn is_table(begin: &[u8]) -> bool {
-    let text = |byte: &u8| !byte.is_ascii_control() || b"\t\r\n".contains(byte);
-    !begin.is_empty() && !capture::begins(begin) && begin.iter().all(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tables_are_told_from_archives_and_captures() {
-        assert!(is_table(b"time,device,data\n2015-07-01T19:00:00Z,a,1\n"));
-        assert!(is_table("zeit,gerät\r\n".as_bytes()));
-        assert!(!is_table(b""));
-        assert!(!is_table(&[0, 50, 7, 7, b'a', b'b']));
-        assert!(!is_table(&[0xd4, 0xc3, 0xb2, 0xa1, b'a', b'b']));
-    }
 
     #[test]
     fn nothing_is_left_of_a_temporary_file() {

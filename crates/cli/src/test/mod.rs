@@ -47,6 +47,15 @@ impl Args {
     }
 }
 
+/// What a result that is handed on is headed with.
+#[derive(ClapArgs, Clone, Debug)]
+#[command(next_help_heading = "Report")]
+pub struct TitleArgs {
+    /// What the result is headed with: the name of the device or of the network
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+}
+
 /// Tests.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     match &args.test {

@@ -20,13 +20,14 @@ use crate::file::{FileArgs, ScenarioFile, is_standard};
 use crate::output::{Output, ReportArgs, ResultArgs, VERSION, tell};
 use crate::packet::PacketArgs;
 use crate::signals::Signals;
+use crate::test::TitleArgs;
 use crate::values::{self, Target};
 
 const EXAMPLES: &str = "\
 Examples:
   wirebeat test rfc2544 --from eth1 --to eth2 --destination 10.0.2.9
   wirebeat test rfc2544 --from eth1 --to eth2 --destination 10.0.2.9 --quick --sizes 64B,1518B
-  wirebeat test rfc2544 router.yaml --measure all --html router.html
+  wirebeat test rfc2544 router.yaml --measure all --title 'router 7, port 1 to 2' --html router.html
   wirebeat test rfc2544 router.yaml --at-least 90% --junit router.xml
   wirebeat test rfc2544 router.yaml --mlr --resume router-state.json";
 
@@ -53,6 +54,8 @@ pub struct Args {
     packet: PacketArgs,
     #[command(flatten)]
     method: MethodArgs,
+    #[command(flatten)]
+    title: TitleArgs,
     #[command(flatten)]
     result: ResultArgs,
 }
@@ -297,7 +300,8 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let quick = args.method.quick;
     let usual = if quick { Nanos::from_millis(200) } else { rfc2544::SETTLE };
     scenario.run.settle = args.method.settle.unwrap_or(usual);
-    let test = method(&args.method, scenario, output)?;
+    let test =
+        Rfc2544 { title: args.title.title.clone(), ..method(&args.method, scenario, output)? };
     let before = args.method.resume.as_deref().map(read).transpose()?.flatten();
     args.method.resume.as_deref().map(probe).transpose()?;
     let signals = Signals::watch()?;
@@ -405,6 +409,7 @@ fn method(args: &MethodArgs, scenario: Scenario, output: &Output) -> Result<Rfc2
             args.recovery_trials.unwrap_or(fewer(3, rfc2544::RECOVERY.2)),
         ),
         reset: args.reset_time,
+        title: None,
         version: VERSION.to_owned(),
         command_line: output.options().command_line,
     })

@@ -3,24 +3,29 @@
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
+use wirebeat_report::sweep::{Service, ServiceTest};
 use wirebeat_run::{Options, RunError};
 use wirebeat_traffic::scenario::rate::FlowRate;
 use wirebeat_traffic::scenario::{FlowExpectation, FlowMeasured, Scenario};
-use wirebeat_units::{BitRate, Fault, FrameRate, Nanos, Rate, fault};
+use wirebeat_units::{BitRate, Fault, FrameRate, Nanos, Rate, fault, human};
 
 use crate::failure::Failure;
 use crate::file::{FileArgs, ScenarioFile, is_standard};
 use crate::output::{Output, ReportArgs, ResultArgs};
 use crate::repeat::{Many, OneRun};
+use crate::test::TitleArgs;
 use crate::values;
 
 const EXAMPLES: &str = "\
 Examples:
   wirebeat test y1564 services.yaml
-  wirebeat test y1564 services.yaml --eir video=20Mbps --performance-time 15m --html services.html";
+  wirebeat test y1564 services.yaml --eir video=20Mbps --performance-time 15m --title 'site 3' --html services.html";
 
 /// Shares of the committed rate that are tried one after the other, in percent (Y.1564 §8.1.1, Appendix I).
 const STEPS: [u64; 4] = [25, 50, 75, 100];
+/// How long the performance test of Y.1564 takes (§8.2).
+const PERFORMANCE: [Nanos; 3] =
+    [Nanos::from_secs(15 * 60), Nanos::from_secs(2 * 3600), Nanos::from_secs(24 * 3600)];
 /// How much more than its excess rate a service is offered to see whether the network polices it, in percent of the excess rate.
 const OVERSHOOT: u64 = 125;
 /// How much more than the sum of both rates may come through then: in percent: what a policer lets pass of a burst.
@@ -52,6 +57,8 @@ pub struct Args {
     /// Leave out the performance test
     #[arg(long)]
     configuration_only: bool,
+    #[command(flatten)]
+    title: TitleArgs,
     #[command(flatten)]
     result: ResultArgs,
 }
@@ -125,7 +132,8 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         other => Failure::from(other).at(file.name.clone()),
     };
     let variables = ["test", "service", "load"].map(str::to_owned).to_vec();
-    let (test, warmup) = (Some("ITU-T Y.1564"), None);
+    let test = Some(("ITU-T Y.1564", services(&file.scenario, args)));
+    let warmup = None;
     Many { test, variables, values: words, warmup, make: &mut make, explain: &explain }.run(output)
 }
 
@@ -178,6 +186,51 @@ fn steps(scenario: &Scenario, args: &Args) -> Result<Vec<Step>, Failure> {
         steps.push(Step::Performance);
     }
     Ok(steps)
+}
+
+/// What the services were promised, and how they are tested.
+fn services(scenario: &Scenario, args: &Args) -> ServiceTest {
+    let service = |(name, flow): (&String, &wirebeat_traffic::scenario::FlowSpec)| {
+        let excess = args.eir.iter().find(|(of, _)| of == name);
+        let criteria = scenario.expected_of_flow(name);
+        Service {
+            name: name.clone(),
+            committed: match &flow.rate {
+                FlowRate::Fixed(rate) => rate.to_string(),
+                _ => "-".to_owned(),
+            },
+            excess: excess.map(|(_, rate)| rate.to_string()),
+            criteria: criteria.iter().map(ToString::to_string).collect(),
+        }
+    };
+    let performance = (!args.configuration_only).then_some(args.performance_time);
+    ServiceTest {
+        title: args.title.title.clone(),
+        services: scenario.flows.iter().map(service).collect(),
+        step_ns: args.step_time.get(),
+        performance_ns: performance.map(Nanos::get),
+        deviations: deviations(performance, !args.eir.is_empty()),
+    }
+}
+
+/// In what a test is not what Y.1564 describes, each in a sentence.
+fn deviations(performance: Option<Nanos>, has_excess: bool) -> Vec<String> {
+    const HAS: &str = "Y.1564 has 15 min, 2 h or 24 h";
+    let mut all = Vec::new();
+    match performance {
+        None => all.push(format!("no performance test; {HAS}")),
+        Some(time) if !PERFORMANCE.contains(&time) => {
+            all.push(format!("performance test of {}; {HAS}", human::long_time(time.get())));
+        }
+        Some(_) => {}
+    }
+    if has_excess {
+        all.push(
+            "frames are not marked by colour; with an excess rate, what arrives is held against the rates alone"
+                .to_owned(),
+        );
+    }
+    all
 }
 
 /// The scenario of a step.
@@ -260,6 +313,17 @@ fn sum(rate: Rate, more: Rate, percent: u64) -> Option<Rate> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_of_the_standard_is_said() {
+        let minutes = |minutes: u64| Some(Nanos::from_secs(minutes * 60));
+        assert_eq!(deviations(minutes(15), false), Vec::<String>::new());
+        assert_eq!(
+            deviations(minutes(5), false),
+            ["performance test of 5 min; Y.1564 has 15 min, 2 h or 24 h"]
+        );
+        assert_eq!(deviations(None, true).len(), 2);
+    }
 
     #[test]
     fn rates_are_scaled_and_added() {

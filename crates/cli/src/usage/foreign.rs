@@ -81,13 +81,25 @@ pub(super) fn answer(
     let (command, words) = match words.split_first()? {
         (first, rest) if !first.starts_with('-') => (first.as_str(), rest),
         // iperf has no commands
-        _ if words.iter().any(|word| iperf::CLIENT.contains(&word.as_str())) => {
-            ("send", words.as_slice())
-        }
+        _ if words.iter().any(|word| is_iperf(word)) => ("send", words.as_slice()),
         _ => return None,
     };
     let own = definition.find_subcommand(command)?;
     match command {
+        // a number behind -c is one of connections, as wrk and ab have it
+        "load" if is_client(words) => {
+            let scanned = scan(iperf::FLAGS, words, own)?;
+            answered(error, definition, "iperf3", scanned, iperf::line_of_load)
+        }
+        "load" => answered(error, definition, "", scan::<()>(&[], words, own)?, |scanned| {
+            let line = [NAME.to_owned(), "load".to_owned()].into_iter();
+            let line = line.chain(scanned.names).chain(scanned.ours).collect();
+            Ok(Some(Translation { line, note: String::new() }))
+        }),
+        "receive" | "serve" if words.iter().any(|word| iperf::SERVER.contains(&word.as_str())) => {
+            let scanned = scan(iperf::FLAGS, words, own)?;
+            answered(error, definition, "iperf3", scanned, iperf::line)
+        }
         "send" => {
             answered(error, definition, "iperf3", scan(iperf::FLAGS, words, own)?, iperf::line)
         }
@@ -100,6 +112,19 @@ pub(super) fn answer(
         ),
         _ => None,
     }
+}
+
+/// Whether a word asks for a client or a server of iperf.
+fn is_iperf(word: &str) -> bool {
+    [iperf::CLIENT, iperf::SERVER].iter().any(|flags| flags.contains(&word))
+}
+
+/// Whether words ask for a client of iperf.
+fn is_client(words: &[String]) -> bool {
+    words.windows(2).any(|pair| match pair {
+        [flag, host] => iperf::CLIENT.contains(&flag.as_str()) && host.parse::<u64>().is_err(),
+        _ => false,
+    })
 }
 
 fn answered<M>(
@@ -172,7 +197,7 @@ fn scan<M: Default>(
                 (None, None) => return None,
             }
         } else if word.len() > 1 && word.starts_with('-') {
-            scanned.note_short(flags, word, &mut rest)?
+            scanned.note_short((flags, own), word, &mut rest)?
         } else {
             scanned.names.push(word.clone());
             Ok(())
@@ -193,7 +218,7 @@ impl<M> Scanned<M> {
     /// Notes what stands behind one dash: `-u`, `-b100M`, `-uR`. `None` where one of these is no flag of the tool.
     fn note_short<'a>(
         &mut self,
-        flags: &[ForeignFlag<M>],
+        (flags, own): (&[ForeignFlag<M>], &clap::Command),
         word: &str,
         rest: &mut impl Iterator<Item = &'a String>,
     ) -> Option<Result<(), Untranslated>> {
@@ -201,6 +226,15 @@ impl<M> Scanned<M> {
         while let Some(letter) = letters.chars().next() {
             let behind = letters.get(letter.len_utf8()..).unwrap_or_default();
             let flag = format!("-{letter}");
+            let ours = own.get_arguments().find(|arg| arg.get_short() == Some(letter));
+            if let Some(long) =
+                ours.filter(|arg| arg.get_action().takes_values()).and_then(|arg| arg.get_long())
+            {
+                let value =
+                    if behind.is_empty() { rest.next()?.clone() } else { behind.to_owned() };
+                self.add_ours(long, None, Some(value));
+                return Some(Ok(()));
+            }
             let row = find_foreign(flags, &flag)?;
             if !row.takes_value {
                 if let Err(untranslated) = self.note(row, &flag, "") {

@@ -1,7 +1,7 @@
 //! The client's flags of iperf3 and iperf 2, as ours.
 //!
-//! Datagrams to the other end are flows of `send`. Everything else is a test with a server at the other end, which `load` runs on
-//! the wire of that tool: TCP, and datagrams that come back.
+//! A test with a server at the other end is one of `load` on the wire of that tool. Datagrams with what only flows have (a rate in packets,
+//! bursts, a source port, or flags of `send`) are flows of `send`.
 
 use wirebeat_units::{Fault, fault};
 
@@ -11,12 +11,15 @@ use super::foreign::{
 };
 use crate::command::NAME;
 
-/// How its client is asked for.
+/// How its client is asked for, and its server.
 pub(super) const CLIENT: [&str; 2] = ["-c", "--client"];
+pub(super) const SERVER: [&str; 2] = ["-s", "--server"];
 /// Its port, unless another is written.
 const PORT: u64 = 5201;
 /// How many streams it can have.
 const STREAMS_MAX: u64 = 128;
+/// Bytes of its blocks over TCP, unless others are written.
+const BLOCK: u64 = 131_072;
 /// Bytes of its datagrams, unless others are written, where the path carries 1500 bytes.
 const LENGTH: u64 = 1460;
 /// How fast it sends datagrams, unless another rate is written.
@@ -41,9 +44,14 @@ pub(super) struct Test {
     direction: Option<Direction>,
     /// Flags that say the same in each command of ours.
     beside: Vec<String>,
-    /// Flags of `send` alone.
-    of_send: Vec<String>,
+    source: Option<String>,
+    device: Option<String>,
+    cpu: Option<String>,
+    omit: Option<String>,
     source_port: Option<u64>,
+    /// It is the server.
+    server: Option<()>,
+    ipv6: Option<()>,
     /// Flags of TCP alone.
     of_tcp: Vec<String>,
     tos: Option<u64>,
@@ -88,15 +96,15 @@ pub(super) const FLAGS: &[ForeignFlag<Test>] = &[
     row(&["-B", "--bind"], true, |test, address| {
         let (address, device) =
             address.split_once('%').map_or((address, None), |(a, d)| (a, Some(d)));
-        put(&mut test.of_send, "--source", address)?;
-        device.map_or(Ok(()), |device| put(&mut test.of_send, "--interface", device))
+        set(&mut test.source, address.to_owned())?;
+        device.map_or(Ok(()), |device| set(&mut test.device, device.to_owned()))
     }),
-    row(&["--bind-dev"], true, |test, device| put(&mut test.of_send, "--interface", device)),
+    row(&["--bind-dev"], true, |test, device| set(&mut test.device, device.to_owned())),
     row(&["--cport"], true, |test, port| set(&mut test.source_port, whole(port)?)),
     row(&["-S"], true, |test, tos| set(&mut test.tos, byte(tos)?)),
     row(&["-A", "--affinity"], true, |test, cpus| {
         let own = cpus.split(',').next().unwrap_or_default();
-        put(&mut test.of_send, "--cpu", own)
+        set(&mut test.cpu, own.to_owned())
     }),
     row(&["-M", "--set-mss"], true, |test, bytes| {
         put(&mut test.of_tcp, "--mss", &whole(bytes)?.to_string())
@@ -107,19 +115,17 @@ pub(super) const FLAGS: &[ForeignFlag<Test>] = &[
     row(&["--fq-rate"], true, |test, rate| put(&mut test.of_tcp, "--pacing", &bits(rate)?)),
     // small segments never wait in 'load', addresses have a family, and the report has units of its own
     row(&["-N", "--no-delay"], false, |_, _| Ok(())),
-    row(&["-4", "--version4", "-6", "--version6"], false, |_, _| Ok(())),
+    row(&["-4", "--version4"], false, |_, _| Ok(())),
+    row(&["-6", "--version6"], false, |test, _| set(&mut test.ipv6, ())),
     row(&["-f", "--format"], true, |_, _| Ok(())),
     row(&["-T", "--title"], true, |_, _| Ok(())),
     row(&["-Z", "--zerocopy"], false, |_, _| Ok(())),
     row(&["-e", "--enhanced"], false, |_, _| Ok(())),
     row(&["--get-server-output", "--forceflush", "--udp-counters-64bit"], false, |_, _| Ok(())),
+    row(&["--repeating-payload", "-D", "--daemon", "-1", "--one-off"], false, |_, _| Ok(())),
+    row(&["--connect-timeout", "--pacing-timer", "--rcv-timeout"], true, |_, _| Ok(())),
     row(&["--dont-fragment"], false, |_, _| Ok(())),
-    row(&["-s", "--server"], false, |_, _| {
-        Err(fault!(
-            "this is the end that receives";
-            "the same is: {NAME} receive --listen, for 'send'; or: {NAME} serve --iperf3 --listen 0.0.0.0:{PORT}"
-        ))
-    }),
+    row(&SERVER, false, |test, _| set(&mut test.server, ())),
     row(&["-w", "--window"], true, |_, _| {
         Err(fault!(
             "buffers of sockets have no flag";
@@ -128,7 +134,7 @@ pub(super) const FLAGS: &[ForeignFlag<Test>] = &[
     }),
     row(&["-O", "--omit"], true, |test, time| match time {
         "0" => Ok(()),
-        time => put(&mut test.of_send, "--warmup", &bounded(time)?),
+        time => set(&mut test.omit, bounded(time)?),
     }),
     row(&["--logfile"], true, |_, _| {
         Err(
@@ -152,6 +158,27 @@ impl Test {
         Ok(())
     }
 
+    /// With its host, which may stand alone; `None` where there are other words.
+    fn of_host(mut self, mut names: Vec<String>) -> Result<Option<Test>, Untranslated> {
+        if self.server.is_some() {
+            let port = self.port.unwrap_or(PORT);
+            let why = fault!(
+                "this is the end that receives";
+                "the same is: {NAME} serve --iperf3 --listen 0.0.0.0:{port}; or, for datagrams of 'send': {NAME} receive --listen {port}"
+            );
+            return Err(("-s".to_owned(), why));
+        }
+        if self.host.is_none() && names.len() == 1 {
+            self.host = names.pop();
+        }
+        let is_v4 = |host: &String| host.parse::<std::net::Ipv6Addr>().is_err();
+        if self.ipv6.is_some() && self.host.as_ref().is_some_and(is_v4) {
+            let why = fault!("addresses have their version, and names the first that they stand for"; "write the IPv6 address of the host");
+            return Err(("-6".to_owned(), why));
+        }
+        Ok(names.is_empty().then_some(self))
+    }
+
     fn streams(&self) -> u64 {
         self.streams.unwrap_or(1)
     }
@@ -160,17 +187,53 @@ impl Test {
 /// Its line as one of ours.
 pub(super) fn line(scanned: Scanned<Test>) -> Result<Option<Translation>, Untranslated> {
     let Scanned { said: test, ours, names, .. } = scanned;
-    if !names.is_empty() {
-        return Ok(None);
-    }
-    // flags of 'send' have no meaning for TCP
-    let datagrams =
-        test.udp.is_some() || !ours.is_empty() && test.of_tcp.is_empty() || test.host.is_none();
+    let Some(test) = test.of_host(names)? else { return Ok(None) };
+    let of_send = ours.iter().any(|word| {
+        let flag = word.split('=').next().unwrap_or_default();
+        flag.starts_with("--") && !OF_BOTH.contains(&flag)
+    });
+    let in_packets = test.rate.as_ref().is_some_and(|rate| rate.ends_with("pps"));
+    let is_flow = of_send && test.of_tcp.is_empty()
+        || test.host.is_none()
+        || test.udp.is_some()
+            && (in_packets
+                || [test.burst, test.source_port].iter().any(Option::is_some)
+                || test.cpu.is_some());
     match test.direction {
-        None if datagrams => Ok(Some(flows(&test, ours))),
+        None if is_flow => Ok(Some(flows(&test, ours))),
         _ => of_server(&test, ours).map(Some),
     }
 }
+
+/// The same behind `load`.
+pub(super) fn line_of_load(scanned: Scanned<Test>) -> Result<Option<Translation>, Untranslated> {
+    let Scanned { said: test, ours, names, .. } = scanned;
+    let Some(test) = test.of_host(names)? else { return Ok(None) };
+    of_server(&test, ours).map(Some)
+}
+
+/// Flags of ours that `send` and `load` have, and that say nothing of what is sent.
+const OF_BOTH: [&str; 19] = [
+    "--json",
+    "--json-lines",
+    "--html",
+    "--csv",
+    "--markdown",
+    "--junit",
+    "--pictures",
+    "--png",
+    "--details",
+    "--histograms",
+    "--interval",
+    "--time",
+    "--dscp",
+    "--expect",
+    "--abort-on-fail",
+    "--repeat",
+    "--warmup",
+    "--metrics",
+    "--tui",
+];
 
 /// Datagrams to the other end, of `send`.
 fn flows(test: &Test, ours: Vec<String>) -> Translation {
@@ -208,14 +271,56 @@ fn flows(test: &Test, ours: Vec<String>) -> Translation {
             }
         }
     }
-    line.extend(test.of_send.iter().chain(&test.beside).cloned());
+    let own = [
+        ("--warmup", &test.omit),
+        ("--source", &test.source),
+        ("--interface", &test.device),
+        ("--cpu", &test.cpu),
+    ];
+    for (flag, value) in own {
+        value.iter().for_each(|value| line.extend([flag.to_owned(), value.clone()]));
+    }
+    line.extend(test.beside.iter().cloned());
     line.extend(ours);
-    Translation { line, note: "the same is".to_owned() }
+    let note = format!(
+        "with '{NAME} receive --listen PORT' there, which measures what arrives, the same is"
+    );
+    Translation { line, note }
 }
 
 /// A test with a server of the tool, of `load`.
 fn of_server(test: &Test, ours: Vec<String>) -> Result<Translation, Untranslated> {
     let tool = if test.direction == Some(Direction::InTurn) { "iperf2" } else { "iperf3" };
+    let none = [
+        (
+            "-O",
+            test.omit.is_some(),
+            fault!("a test on this wire is measured from its beginning"; "leave it out"),
+        ),
+        (
+            "-b",
+            test.burst.is_some(),
+            fault!("bursts are of flows of datagrams alone"; "leave out what stands behind '/'"),
+        ),
+        (
+            "-A",
+            test.cpu.is_some(),
+            fault!("the system chooses the core of such a test"; "write 'taskset -c N' before the line"),
+        ),
+        (
+            "--cport",
+            test.source_port.is_some(),
+            fault!("the system chooses the port of the client"; "leave it out"),
+        ),
+        (
+            "-B",
+            test.source.is_some() || test.device.is_some(),
+            fault!("the system chooses the address of the client, by the route to the server"; "leave it out"),
+        ),
+    ];
+    if let Some((flag, _, why)) = none.into_iter().find(|(_, is, _)| *is) {
+        return Err((flag.to_owned(), why));
+    }
     let mut line = vec![NAME.to_owned(), "load".to_owned(), format!("--{tool}")];
     let host = test.host.clone().unwrap_or_default();
     line.push(test.port.map_or(host.clone(), |port| with_port(&host, port)));
@@ -236,7 +341,8 @@ fn of_server(test: &Test, ours: Vec<String>) -> Result<Translation, Untranslated
         Some(Direction::Both) => add("--both-ways", None),
         Some(Direction::InTurn) => add("--in-turn", None),
     }
-    let blocks = test.packets.zip(test.length).map(|(count, length)| count.saturating_mul(length));
+    let length = test.length.unwrap_or(if test.udp.is_some() { LENGTH } else { BLOCK });
+    let blocks = test.packets.map(|count| count.saturating_mul(length));
     match test.bytes.or(blocks) {
         Some(bytes) => add("--bytes", Some(format!("{bytes}B"))),
         None => test.time.iter().for_each(|time| add("--time", Some(time.clone()))),
@@ -248,12 +354,15 @@ fn of_server(test: &Test, ours: Vec<String>) -> Result<Translation, Untranslated
         }
         add("--dscp", Some((tos / 4).to_string()));
     }
-    line.extend(test.of_tcp.iter().chain(&test.of_send).chain(&test.beside).cloned());
+    line.extend(test.of_tcp.iter().chain(&test.beside).cloned());
     line.extend(ours);
     let server = if tool == "iperf2" { "iperf -s" } else { "iperf3 -s" };
-    let why = match test.udp {
-        Some(()) => "datagrams come back",
-        None => "without -u it is over TCP",
+    let why = match (test.udp, test.direction) {
+        (Some(()), None) => {
+            "datagrams, whose loss the server tells ('send' sends them more exactly)"
+        }
+        (Some(()), Some(_)) => "datagrams come back",
+        (None, _) => "without -u it is over TCP",
     };
     let note = format!("{why}; with '{server}' or '{NAME} serve --{tool}' there the same is");
     Ok(Translation { line, note })
@@ -319,14 +428,23 @@ mod tests {
         ),
         (
             "-c 10.0.0.2 -u -b 100M -t 10 -l 1470",
-            "send --to 10.0.0.2:5201 --rate 100Mbps@payload --size 1470B@payload --time 10s",
+            "load --iperf3 10.0.0.2 --udp --rate 100Mbps --size 1470B --time 10s",
         ),
-        ("-c lab2 -u", "send --to lab2:5201 --rate 1Mbps@payload --size 1460B@payload"),
+        ("-c lab2 -u", "load --iperf3 lab2 --udp --rate 1Mbps"),
         (
-            "-uc 2001:db8::2 -b1G -P2 -i1 -J -V",
-            "send --to '[2001:db8::2]:5201' --rate 1Gbps@payload --size 1460B@payload --flow \
+            "-uc 2001:db8::2 -b1G/2 -P2 -i1 -J -V -6",
+            "send --to '[2001:db8::2]:5201' --rate 1Gbps@payload --size 1460B@payload --burst 2 --flow \
              name=stream-1,source-port=49152 --flow name=stream-2,source-port=49153 --interval 1s --json --details",
         ),
+        (
+            "10.0.0.2 -u -P2 -k 100 --repeating-payload --connect-timeout 100",
+            "load --iperf3 10.0.0.2 --udp --rate 1Mbps --streams 2 --bytes 146000B",
+        ),
+        (
+            "-c 10.0.0.2 --json --dscp ef --time 5",
+            "load --iperf3 10.0.0.2 --json --dscp ef --time 5s",
+        ),
+        ("-c 10.0.0.2 -k 2", "load --iperf3 10.0.0.2 --bytes 262144B"),
         (
             "--client lab2 --udp --bitrate 2.5m/8 --port 5005 --length 1K --parallel 1 -O 3 --json-stream -i 0",
             "send --to lab2:5005 --rate 2.5Mbps@payload --size 1024B@payload --burst 8 --warmup 3s --json-lines",
@@ -361,7 +479,14 @@ mod tests {
 
     /// Lines that nothing of ours says, and what is told.
     const NONE: &[(&str, &str)] = &[
-        ("-s", "receive --listen"),
+        ("-s", "serve --iperf3 --listen 0.0.0.0:5201"),
+        ("-s -p 5202 -D", "receive --listen 5202"),
+        ("-c x -O 2", "measured from its beginning"),
+        ("-c x -b 1G/4", "leave out what stands behind '/'"),
+        ("-c x --cport 4000", "the port of the client"),
+        ("-c x -B 10.0.0.1", "by the route to the server"),
+        ("-c x -A 1", "taskset -c"),
+        ("-c 10.0.0.2 -6", "write the IPv6 address"),
         ("-c x -w 1M", "buffers of sockets have no flag"),
         ("-c x -u --logfile f", "write '> FILE'"),
         ("-c x -u -F f", "no content from a file"),
@@ -380,6 +505,17 @@ mod tests {
         }
         // and as iperf3 is called, without a command
         assert_eq!(line_of_ours("-c lab2 -u"), LINES[2].1);
+        // and behind 'load'
+        assert_eq!(line_of_ours("load -c lab2 -P 4"), "load --iperf3 lab2 --streams 4");
+        assert_eq!(line_of_ours("load --iperf3 lab2 --time 5"), "load --iperf3 lab2 --time 5s");
+    }
+
+    #[test]
+    fn its_server_is_ours() {
+        for line in ["-s", "--server -p 5201", "receive -s", "serve -s -p 5201"] {
+            let said = told(line).sentence();
+            assert!(said.contains("serve --iperf3 --listen 0.0.0.0:5201"), "{line}: {said}");
+        }
     }
 
     #[test]

@@ -38,7 +38,11 @@ const SYNONYMS: &[(&str, &str)] = &[
 
 /// Flags of other tools (iperf, iperf3, wrk, ab, curl), the command that they are written to, and what says the same there.
 const HABITS: &[(&str, &[&str], &str)] = &[
-    ("load", &["-c", "--connections"], "write --users 50 for 50 sessions at a time"),
+    (
+        "load",
+        &["-c", "--connections"],
+        "write --users 50 for 50 sessions at a time; for a server of iperf3: --iperf3 HOST",
+    ),
     ("load", &["-P", "--parallel"], "write --streams 4, with --program bulk or --iperf3"),
     ("load", &["-t", "-d", "--duration", "-z"], "write --time 10s"),
     ("load", &["-b", "--bandwidth", "--bitrate"], "write --rate 100Mbps"),
@@ -51,7 +55,15 @@ const HABITS: &[(&str, &[&str], &str)] = &[
     ("load", &["-u"], "write --udp with --iperf3, or --transport udp"),
     ("load", &["-i"], "write --interval 1s"),
     ("load", &["-w", "--window"], "write 'tcp: { send-buffer: 1MB }' of the group in a scenario"),
-    ("serve", &["-p", "--port"], "write --listen 0.0.0.0:8080"),
+    ("serve", &["-p", "--port"], "write the port behind --listen, as in --listen 0.0.0.0:8080"),
+    ("serve", &["-D", "--daemon"], "leave it out, and write '&' behind the line"),
+    (
+        "serve",
+        &["-1", "--one-off"],
+        "leave it out: it serves until it is told to stop (timeout 60 wirebeat serve …)",
+    ),
+    ("receive", &["-s", "--server"], "leave it out: receive is the end that receives"),
+    ("receive", &["-p", "--port"], "write the port behind --listen, as in --listen 5201"),
     ("serve", &["-s"], "leave it out: serve is a server already"),
 ];
 

@@ -385,7 +385,8 @@ fn what_is_wrong_with_an_archive_is_told_by_kind() {
     let records = [0, 1, 2, 3, 4, 5, 4, 3, 6, 7].map(|us| (us, "a", 10));
     let good = scratch.file("good", &archive(records.iter().copied().take(6)));
     let ended = done(&["archive", "verify", &good]);
-    assert_eq!(ended.out, format!("{good}: 6 records in 240 B, nothing wrong\n"));
+    let right = format!("{good}: 6 records in 240 B, nothing wrong\n");
+    assert!(ended.out.starts_with(&right) && ended.out.contains("have no checksum"), "{ended:?}");
     assert_eq!(json(&done(&["archive", "verify", &good, "--json", "-"]))["ok"], true);
 
     let mut bytes = archive(records);

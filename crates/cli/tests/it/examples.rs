@@ -64,13 +64,21 @@ fn no_file_is_replaced_and_then_none_is_written() {
 }
 
 #[test]
+fn a_variable_that_only_other_examples_have_is_a_notice() {
+    let ended = line("examples dry-run --set a=x --set b=y");
+    assert_eq!((ended.code, ended.err.lines().count()), (0, 2), "{ended:?}");
+    assert!(ended.err.starts_with("note: --set a=x: only other examples"), "{ended:?}");
+    assert!(ended.out.starts_with("# Sends nothing"), "{ended:?}");
+}
+
+#[test]
 fn what_cannot_be_printed_is_told() {
     for (arguments, says) in [
         ("examples singel", "did you mean 'single'?"),
         ("examples single bursts", "several examples are not one scenario"),
         ("examples --set a=x", "a list of examples has no variables"),
-        ("examples single --set c=x", "there are a, b"),
-        ("examples session-mix --set a=x", "they have none"),
+        ("examples single --set d=x", "there are a, b"),
+        ("examples session-mix --set d=x", "they have none"),
         ("examples single --set a", "is not a name with a value"),
         ("examples --write /proc/x single", "name a folder that you may write to"),
     ] {

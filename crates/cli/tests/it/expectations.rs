@@ -56,6 +56,8 @@ fn programs_read_what_came_of_an_expectation() {
     assert_eq!((&of_voice[0]["text"], &of_voice[0]["met"]), (&"lost == 0".into(), &true.into()));
     assert_eq!(of_voice[1]["met"], false);
     assert!(of_voice[1]["margin"].as_str().unwrap().ends_with("too little"), "{of_voice}");
+    assert_eq!((&of_voice[1]["limit"], &of_voice[1]["unit"]), (&2000.into(), &"per second".into()));
+    assert!(of_voice[1]["measured_value"].as_f64().unwrap() < 2000.0, "{of_voice}");
 }
 
 #[test]
@@ -67,7 +69,8 @@ fn a_mistake_is_named_where_it_stands() {
     assert!(wrong.err.contains("did you mean 'voice'") && wrong.err.contains(":6:"), "{wrong:?}");
     let file = scenario(&scratch, "");
     for (expect, says) in [
-        ("los == 0%", "nothing measures 'los'"),
+        ("losss == 0%", "did you mean 'loss'?"),
+        ("latency.p99 < 1ms", "did you mean 'delay.p99'?"),
         ("voce: lost == 0", "did you mean 'voice'"),
         ("delay.p99 < 1", "unit"),
         ("established >= 3", "nothing measures 'established'"),
@@ -115,9 +118,17 @@ fn runs_are_compared_with_runs_of_before() {
         let words = words.chain(more.iter().copied()).chain(["--"]);
         run(&words.chain(new.iter().map(String::as_str)).collect::<Vec<_>>())
     };
-    let same = compare(&old, &old, &["--threshold", "1%"]);
+    let again: Vec<String> = (0..5).map(|n| report(&usual, &format!("again-{n}.json"))).collect();
+    let same = compare(&old, &again, &["--threshold", "1%"]);
     assert_eq!(same.code, 0, "{same:?}");
     assert!(first_line(&same).starts_with("PASS"), "{same:?}");
+    let asked = compare(&old, &again, &[]);
+    assert_eq!(asked.code, 0, "{asked:?}");
+    assert!(first_line(&asked).starts_with("UNCHANGED"), "{asked:?}");
+    let twice = compare(&old, &old, &[]);
+    assert!(twice.code == 2 && twice.err.contains("given twice"), "{twice:?}");
+    let behind = run(&["compare", &old[0], "--", &new[0], "--threshold", "5%"]);
+    assert!(behind.code == 2 && behind.err.contains("flags stand before"), "{behind:?}");
     let only = ["--threshold", "5%", "--metric", "rate.received", "--json", "-"];
     let fails = compare(&old, &new, &only);
     assert_eq!(fails.code, 4, "{fails:?}");
@@ -130,7 +141,7 @@ fn runs_are_compared_with_runs_of_before() {
     assert!(few.out.contains("fewer than 5 runs"), "{few:?}");
     let missing = compare(&old, &["none.json".to_owned()], &[]);
     assert_eq!(missing.code, 2, "{missing:?}");
-    assert!(missing.err.contains("none.json"), "{missing:?}");
+    assert!(missing.err.contains("none.json") && missing.err.contains("--json"), "{missing:?}");
     let unknown = compare(&old, &new, &["--metric", "delay"]);
     assert_eq!(unknown.code, 2, "{unknown:?}");
     assert!(unknown.err.contains("delay.p99"), "{unknown:?}");

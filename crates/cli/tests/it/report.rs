@@ -15,8 +15,8 @@ fn a_file_that_is_no_packet_log_is_told_with_its_remedy() {
     let other = scratch.path("other.parquet");
     fs::write(&other, "time,port\n1,a\n").unwrap();
     for (file, told, hint) in [
-        (&missing, "cannot be read", "name a packet log in Parquet"),
-        (&other, "is no packet log", "give a .parquet file that was written with --packet-log"),
+        (&missing, "cannot be read", "a packet log in Parquet"),
+        (&other, "it is a table in CSV", "a .parquet file that was written with --packet-log"),
     ] {
         for arguments in [vec!["report", file], vec!["report", "--repair", file]] {
             let ended = run(&arguments);
@@ -85,8 +85,19 @@ fn json_that_is_no_report_is_told_apart() {
     let scratch = Scratch::new("report-json");
     for (content, told) in [
         ("{}", "it is no report"),
-        ("{", "it is no report"),
+        ("{", "it is cut short"),
+        (r#"{"schema_version":"4","flows":[{"name":"vo"#, "it is cut short"),
+        ("{\"from_ns\":0}\n{\"from_ns\":1}\n", "no report behind them"),
+        ("{\"from_ns\":0}\n", "no report behind them"),
+        ("{\"from_ns\":0}\n{\"schema_vers", "it is cut short"),
+        ("", "it is empty"),
+        (" \n", "it is empty"),
+        ("[]", "it is a list in JSON"),
+        ("null\n", "it is a value in JSON"),
+        ("loss of voice\n", "it is text"),
         (r#"{"schema_version":"3","flows":[]}"#, "schema version '3'"),
+        (r#"{"schema_version":"9","test":"RFC 2544"}"#, "schema version '9'"),
+        (r#"{"schema_version":"1","old_runs":5,"metrics":[]}"#, "what 'compare' wrote"),
         (r#"{"schema_version":"4","runs":[]}"#, "several runs"),
         (
             r#"{"schema_version":"4","error":{"message":"no such interface","exit_code":2}}"#,
@@ -98,6 +109,31 @@ fn json_that_is_no_report_is_told_apart() {
         assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{ended:?}");
         assert!(ended.err.contains(told) && ended.err.contains(&file), "{}", ended.err);
     }
+}
+
+/// A report of another version that has all that this one reads was shown as if it were of this one.
+#[test]
+fn a_report_of_another_version_is_refused_and_a_byte_order_mark_is_not() {
+    let scratch = Scratch::new("report-version");
+    let report = fs::read_to_string(TWO_FLOWS).unwrap();
+    let other = report.replacen("\"schema_version\": \"4\"", "\"schema_version\": \"9\"", 1);
+    assert_ne!(other, report);
+    let other = scratch.file("other.json", other.as_bytes());
+    let marked = scratch.file("marked.json", format!("\u{feff}{report}").as_bytes());
+    for arguments in [
+        vec!["report", &other],
+        vec!["report", &marked, &other],
+        vec!["compare", &other, "--", &marked],
+    ] {
+        let ended = run(&arguments);
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(ended.err.contains("schema version '9', and this program reads 4"), "{ended:?}");
+    }
+    let shown = run(&["report", &marked]);
+    assert!(shown.code == 0 && shown.out.contains("voice"), "{shown:?}");
+    let wide: Vec<u8> = "\u{feff}{}".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let refused = run(&["report", &scratch.file("wide.json", &wide)]);
+    assert!(refused.code == 2 && refused.err.contains("UTF-16"), "{refused:?}");
 }
 
 /// `--json-lines` has the report in its last line.

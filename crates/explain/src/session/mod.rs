@@ -52,7 +52,7 @@ pub fn explain(page: &mut Page, checked: &Checked, number: usize, shown: Shown) 
     }
     page.fact("program", &program(&spec.program));
     if spec.transport == Transport::Udp {
-        page.more(&over_udp(spec));
+        page.more(&over_udp(spec, group));
     }
     let volumes = volumes(spec, group);
     let peak = streams.iter().filter_map(|one| one.departures.pace.peak_rate()).fold(0.0, f64::max);
@@ -199,7 +199,7 @@ fn starts(spec: &SessionSpec, pace: Option<&Pace>) -> String {
 }
 
 /// What UDP makes of it.
-fn over_udp(spec: &SessionSpec) -> String {
+fn over_udp(spec: &SessionSpec, group: &SessionGroup) -> String {
     let lost = match spec.on_timeout {
         OnTimeout::End => "ends the session",
         OnTimeout::Next => "is counted, and the session goes on",
@@ -207,7 +207,7 @@ fn over_udp(spec: &SessionSpec) -> String {
     format!(
         "over UDP: each message is a datagram, and a response that does not come within {} {lost}{}",
         spec.timeout,
-        match is_fragmented(&spec.program) {
+        match is_fragmented(&spec.program, group) {
             true => format!(
                 "; WARNING: messages of more than {UNFRAGMENTED} bytes leave in fragments of IP where the MTU is 1500, and are lost with any of them"
             ),
@@ -220,7 +220,7 @@ fn over_udp(spec: &SessionSpec) -> String {
 const UNFRAGMENTED: u64 = 1472;
 
 /// Whether messages are longer than a packet of Ethernet.
-fn is_fragmented(program: &ProgramSpec) -> bool {
+fn is_fragmented(program: &ProgramSpec, group: &SessionGroup) -> bool {
     let long = |size: &DataSize| match size {
         DataSize::Fixed(bytes) => bytes.get() > UNFRAGMENTED,
         DataSize::Drawn(drawn) => drawn.max.is_some_and(|max| max.get() > UNFRAGMENTED),
@@ -231,6 +231,11 @@ fn is_fragmented(program: &ProgramSpec) -> bool {
         }
         ProgramSpec::Echo(echo) => long(&echo.size),
         ProgramSpec::Messages(messages) => long(&messages.size),
+        ProgramSpec::Capture(_) => {
+            [&group.client, &group.server].into_iter().flatten().any(|script| {
+                script.messages.iter().any(|message| message.head.len() as u64 > UNFRAGMENTED)
+            })
+        }
         _ => false,
     }
 }
@@ -299,6 +304,10 @@ fn program(program: &ProgramSpec) -> String {
             dns.kind.0,
             dns.name
         ),
+        ProgramSpec::Capture(capture) => match capture.session {
+            Some(number) => format!("session {number} of the capture {}", capture.file),
+            None => format!("the session of the capture {}", capture.file),
+        },
         ProgramSpec::Steps(steps) => format!(
             "written out: {} of the client, {} of the server",
             human::counted(steps.client.len() as u64, "step"),

@@ -1,6 +1,6 @@
 //! What sessions need of the machine: open connections, memory and ports.
 
-use wirebeat_traffic::program::script::SessionGroup;
+use wirebeat_traffic::program::script::{Op, SessionGroup};
 use wirebeat_traffic::scenario::session::program::{Direction, HttpBody};
 use wirebeat_traffic::scenario::session::{
     Beyond, ProgramSpec, SessionSpec, StackChoice, Transport,
@@ -20,7 +20,7 @@ const EPHEMERAL: u64 = 28_232;
 const OWN: u64 = 64_512;
 
 /// Who closes first, and has the connection in TIME-WAIT then (RFC 9293 §3.6).
-fn closes_first(spec: &SessionSpec) -> &'static str {
+fn closes_first(spec: &SessionSpec, group: &SessionGroup) -> &'static str {
     let server = match &spec.program {
         _ if spec.tcp.reset => return "nobody",
         ProgramSpec::Http(http) => {
@@ -29,6 +29,10 @@ fn closes_first(spec: &SessionSpec) -> &'static str {
         ProgramSpec::Bulk(bulk) => bulk.direction == Direction::Reverse && bulk.bytes.is_some(),
         ProgramSpec::Messages(messages) => {
             messages.direction == Direction::Reverse && !messages.is_endless()
+        }
+        ProgramSpec::Capture(_) => {
+            // who waits for the other's FIN or RST ends second
+            group.client.as_ref().is_some_and(|it| it.ops.last() == Some(&Op::WaitClose))
         }
         _ => false,
     };
@@ -53,7 +57,7 @@ pub(super) fn needs(page: &mut Page, spec: &SessionSpec, group: &SessionGroup, r
     let descriptors = if both { "two" } else { "one" };
     let open = match most {
         Some(most) => format!("at most {}{beyond}", human::count(most)),
-        None => match rate.map(|rate| rate * pauses(spec)).filter(|open| *open > 0.0) {
+        None => match rate.map(|rate| rate * pauses(spec, group)).filter(|open| *open > 0.0) {
             Some(open) => {
                 format!("about {} by their pauses alone, and no limit", flow::number(open.ceil()))
             }
@@ -104,7 +108,7 @@ fn ports(spec: &SessionSpec, group: &SessionGroup, rate: Option<f64>) -> String 
         return "each open session takes one of the client's, and gives it back at its end"
             .to_owned();
     }
-    let closer = closes_first(spec);
+    let closer = closes_first(spec, group);
     let (clients, servers) = (&group.clients.pool, &group.servers.pool);
     let (by_itself, which) = match spec.stack {
         StackChoice::Host => (EPHEMERAL, "as Linux has them by itself"),

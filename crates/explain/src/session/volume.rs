@@ -1,7 +1,7 @@
 //! How much a session says, and the bandwidth at the planned rate.
 
 use wirebeat_traffic::compile::volume::{MSS, Volume, Volumes, count};
-use wirebeat_traffic::program::script::SessionGroup;
+use wirebeat_traffic::program::script::{Op, Script, SessionGroup};
 use wirebeat_traffic::scenario::departures::Duration;
 use wirebeat_traffic::scenario::session::{ProgramSpec, SessionSpec, Transport};
 use wirebeat_units::{Layer, Nanos, human};
@@ -46,7 +46,7 @@ pub(super) fn data(
     ));
     let Some(starts) = rate else { return };
     // Sessions that last longer than they go on starting are never all at the full rate: their data is spread over that time.
-    let lasts = pauses(spec);
+    let lasts = pauses(spec, group);
     let starting = spec.count.map_or(f64::MAX, |count| count.get() as f64 / starts);
     let starting = match group.stop < Nanos::MAX {
         true => starting.min(group.stop.saturating_sub(group.start).get() as f64 / 1e9),
@@ -71,8 +71,17 @@ pub(super) fn data(
     );
 }
 
+/// For how many seconds an end of a session out of a capture waits of its own accord.
+fn thinks(script: &Script) -> f64 {
+    let waits = script.ops.iter().filter_map(|op| match op {
+        Op::Think(time) => script.times.get(usize::from(*time)),
+        _ => None,
+    });
+    waits.map(|law| law.get(0).get() as f64 / 1e9).sum()
+}
+
 /// How many seconds a session lasts by its pauses alone, on average.
-pub(super) fn pauses(spec: &SessionSpec) -> f64 {
+pub(super) fn pauses(spec: &SessionSpec, group: &SessionGroup) -> f64 {
     let mean = |time: &Option<Duration>| match time {
         None => 0.0,
         Some(Duration::Fixed(time)) => time.get() as f64 / 1e9,
@@ -88,6 +97,10 @@ pub(super) fn pauses(spec: &SessionSpec) -> f64 {
             count(messages).map_or(0.0, |count| (count - 1.0) * mean(&Some(messages.gap.clone())))
         }
         ProgramSpec::Dns(dns) => between(dns.requests.get(), &dns.think),
+        ProgramSpec::Capture(_) => {
+            let ends = [&group.client, &group.server].into_iter().flatten();
+            ends.map(|script| thinks(script)).sum()
+        }
         ProgramSpec::Bulk(_) | ProgramSpec::Steps(_) => 0.0,
     };
     program.max(mean(&spec.hold))

@@ -15,8 +15,12 @@ fn converted(dialect: Dialect, text: &str, arguments: &[&str]) -> Result<Convert
     let read = |name: &str| Err(format!("there is no '{name}'"));
     let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
     let options = Options { arguments, ..Options::default() };
-    convert(dialect, &Source { name: "s", text, read: &read }, &options)
-        .map_err(|error| error.to_string())
+    convert(
+        dialect,
+        &Source { name: "s", text, read: &read, sessions: &wirebeat_import::no_sessions },
+        &options,
+    )
+    .map_err(|error| error.to_string())
 }
 
 fn of(dialect: Dialect, text: &str) -> Converted {

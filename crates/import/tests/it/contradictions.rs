@@ -11,7 +11,7 @@ fn try_convert(dialect: Dialect, text: &str) -> Result<Converted, ScriptError> {
         "large" => Ok(vec![b'#'; MAX_BYTES + 1]),
         _ => Err("there is no such file".to_owned()),
     };
-    let source = Source { name: "s", text, read: &read };
+    let source = Source { name: "s", text, read: &read, sessions: &wirebeat_import::no_sessions };
     convert(dialect, &source, &Options::default())
 }
 

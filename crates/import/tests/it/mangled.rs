@@ -25,8 +25,8 @@ fn survive(dialect: Dialect, text: &str) {
         0 => Ok(format!("100 0.5\n{text}").into_bytes()),
         _ => Err("there is no such file".to_owned()),
     };
-    let options = Options { interface: Some("eth7".to_owned()), time: None, arguments: Vec::new() };
-    let source = Source { name: "mangled", text, read: &read };
+    let options = Options { interface: Some("eth7".to_owned()), ..Options::default() };
+    let source = Source { name: "mangled", text, read: &read, sessions: &crate::captured };
     match convert(dialect, &source, &options) {
         Ok(converted) => {
             converted.scenario.check().unwrap();

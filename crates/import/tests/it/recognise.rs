@@ -55,6 +55,6 @@ fn dialects_have_names() {
     let unknown = "iperf".parse::<Dialect>().unwrap_err().to_string();
     assert_eq!(
         unknown,
-        "'iperf' is not a dialect of scripts; choose one of pktgen, rude, mgen, d-itg"
+        "'iperf' is not a dialect of scripts; choose one of pktgen, rude, mgen, d-itg, t-rex"
     );
 }

@@ -13,7 +13,7 @@ fn try_convert(text: &str) -> Result<Converted, String> {
         "more.sh" => Ok(b"\n\nhelper() {\n    frobnicate\n}\n".to_vec()),
         _ => Err("there is no such file".to_owned()),
     };
-    let source = Source { name: "s", text, read: &read };
+    let source = Source { name: "s", text, read: &read, sessions: &wirebeat_import::no_sessions };
     convert(Dialect::Pktgen, &source, &Options::default()).map_err(|error| error.to_string())
 }
 

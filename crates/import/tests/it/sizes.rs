@@ -15,7 +15,7 @@ fn try_convert(dialect: Dialect, text: &str) -> Result<Converted, String> {
         "gaps.ms" => Ok(b"1\n2\n".to_vec()),
         other => Err(format!("there is no '{other}'")),
     };
-    let source = Source { name: "s", text, read: &read };
+    let source = Source { name: "s", text, read: &read, sessions: &wirebeat_import::no_sessions };
     convert(dialect, &source, &Options::default()).map_err(|error| error.to_string())
 }
 

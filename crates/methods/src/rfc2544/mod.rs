@@ -5,6 +5,7 @@
 //! trials. `deviations.rs` says in what a test is not what the standards describe.
 
 mod deviations;
+mod findings;
 mod recovery;
 mod size_test;
 
@@ -17,7 +18,7 @@ use wirebeat_report::time::rfc3339;
 use wirebeat_run::{Heard, Observer, Once, RunError, Stop};
 use wirebeat_search::Goal;
 use wirebeat_traffic::scenario::{Scenario, Size};
-use wirebeat_units::{Nanos, Rate, fault};
+use wirebeat_units::{Nanos, Rate, fault, human};
 
 use crate::bench::{Bench, Halt, MaxLoad};
 pub use deviations::{BURSTS, LATENCY, LOSS_STEP, PAUSE, RECOVERY, SETTLE, SIZES, TRIAL};
@@ -61,6 +62,8 @@ pub struct Rfc2544 {
     pub recovery: (Nanos, Nanos, u32),
     /// How long frames are sent while somebody resets the device.
     pub reset: Nanos,
+    /// What the result is headed with, as the name of the device.
+    pub title: Option<String>,
     /// The version of the program.
     pub version: String,
     /// The command line.
@@ -188,6 +191,7 @@ impl Rfc2544 {
             wirebeat_version: self.version.clone(),
             command_line: self.command_line.clone(),
             test: "RFC 2544".to_owned(),
+            title: self.title.clone(),
             started: rfc3339(SystemTime::now()),
             duration_ns: 0,
             end: End::Stopped { signal: String::new() },
@@ -221,23 +225,58 @@ impl Rfc2544 {
                 "give the file as it was written, or another one"
             )));
         }
-        if before.parameters != report.parameters
-            || before.scenario != report.scenario
-            || before.wirebeat_version != report.wirebeat_version
-            || !same_sizes
-        {
+        let mut other = differences(&before, report);
+        if !same_sizes {
+            let names = |names: Vec<&str>| names.join(", ");
+            let then = names(before.sizes.iter().map(|of| of.size.as_str()).collect());
+            let now = names(self.sizes.iter().map(|(name, _)| name.as_str()).collect());
+            other.push(format!("its sizes ({then}; now {now})"));
+        }
+        if !other.is_empty() {
+            let are = if other.len() == 1 { "differs" } else { "differ" };
             return Err(RunError::Usage(fault!(
-                "it is of another test: its scenario, sizes, parameters or version of wirebeat are not those of this one";
+                "it is of another test: {} {are}", other.join(", ");
                 "give the same arguments as then, or another file"
             )));
         }
+        // what is said of its trials is said anew
         report.sizes = before.sizes;
-        report.findings = before.findings;
         report.started = before.started;
         report.duration_ns = before.duration_ns;
         report.last_trial = before.last_trial;
         Ok(())
     }
+}
+
+/// In what a test that was kept is another than one that begins, beside its sizes: the names of what differs, with both values where
+/// they are short.
+fn differences(before: &TestReport, now: &TestReport) -> Vec<String> {
+    let (then, of) = (&before.parameters, &now.parameters);
+    let time = |ns: u64| human::long_time(ns);
+    let required = |of: &Parameters| of.required.clone().unwrap_or_else(|| "none".to_owned());
+    let pairs = [
+        ("version of wirebeat", before.wirebeat_version.clone(), now.wirebeat_version.clone()),
+        ("search", then.search.clone(), of.search.clone()),
+        ("time of a trial", time(then.trial_ns), time(of.trial_ns)),
+        ("time to settle", time(then.settle_ns), time(of.settle_ns)),
+        ("highest load", then.max_load.clone(), of.max_load.clone()),
+        ("width", then.width.to_string(), of.width.to_string()),
+        ("required throughput", required(then), required(of)),
+        ("measurements", then.measured.join(" "), of.measured.join(" ")),
+    ];
+    let mut all: Vec<String> = pairs
+        .into_iter()
+        .filter(|(_, then, now)| then != now)
+        .map(|(name, then, now)| format!("its {name} ({then}; now {now})"))
+        .collect();
+    // rounded times may look alike
+    if all.is_empty() && then != of {
+        all.push("its parameters".to_owned());
+    }
+    if before.scenario != now.scenario {
+        all.push("its scenario".to_owned());
+    }
+    all
 }
 
 /// How many trials a test has.
@@ -260,7 +299,7 @@ fn contradictory(test: &TestReport) -> Option<(String, usize)> {
             && trial.trial_ns > 0
             && trial.sent as f64 <= frames + f64::from(u16::MAX)
             && trial.lost <= trial.sent
-            && trial.received == trial.sent - trial.lost
+            && trial.unique == trial.sent - trial.lost
             && (trial.loss_ratio - ratio).abs() < 1e-9
     };
     test.sizes.iter().find_map(|size| {

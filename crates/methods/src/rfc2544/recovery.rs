@@ -4,7 +4,7 @@ use wirebeat_report::test_report::{Recovery, RecoveryTime, Reset, SizeReport, Te
 use wirebeat_units::human;
 
 use super::Watch;
-use super::size_test::{SizeTest, Step, note};
+use super::size_test::{SizeTest, Step};
 use crate::bench::{Bench, Made, Overload, Part};
 
 /// The overload, as a share of the throughput (RFC 2544 §26.5).
@@ -27,13 +27,7 @@ impl SizeTest<'_> {
         let Some(throughput) = self.found(report) else { return Ok(()) };
         let (time, window, trials) = self.method.recovery;
         let load = (throughput * OVERLOAD).min(max);
-        if load <= throughput {
-            let name = self.name(report);
-            let why = format!(
-                "the device was not overloaded with {name}: the highest load is no more than the throughput"
-            );
-            note(report, why);
-        }
+        let overloaded = load > throughput;
         let of = Overload { load, time, after: load * AFTER, window };
         let recovery = &mut report.sizes[self.place].recovery;
         recovery.get_or_insert_with(|| Recovery {
@@ -41,10 +35,12 @@ impl SizeTest<'_> {
             overload_ns: time.get(),
             load: of.after,
             window_ns: window.get(),
+            overloaded,
             times: Vec::new(),
             mean_ns: None,
         });
-        while made(report, self.place, RECOVERY) < trials as usize {
+        // a device that is not overloaded has nothing to recover from
+        while overloaded && made(report, self.place, RECOVERY) < trials as usize {
             self.before_trial(bench, report, watch)?;
             let (made, parts) =
                 bench.overload((RECOVERY, of), self.size, (watch.observer, watch.stop))?;

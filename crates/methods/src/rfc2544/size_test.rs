@@ -5,18 +5,19 @@ use std::time::Instant;
 
 use wirebeat_report::model::Report;
 use wirebeat_report::test_report::{
-    BackToBack, Latency, LossRate, SearchOutcome, SizeReport, TestReport, Throughput, TrialReport,
+    BackToBack, BurstRepetition, Latency, LossRate, SearchOutcome, SizeReport, TestReport,
+    Throughput, TrialReport,
 };
 use wirebeat_run::RunError;
 use wirebeat_search::{
-    Bounds, BurstSearch, Bursts, Goal, LossRateSearch, Next, ThroughputSearch, Trial,
+    Bounds, BurstSearch, Bursts, ConstantLoss, Goal, LossRateSearch, Next, ThroughputSearch, Trial,
     conditional_throughput,
 };
 use wirebeat_traffic::scenario::Size;
 use wirebeat_traffic::scenario::size::Of;
 use wirebeat_units::{Nanos, Rate, human};
 
-use super::{Rfc2544, Watch, pause};
+use super::{Rfc2544, Watch, findings, pause};
 use crate::bench::{Bench, Halt, Lengths, Made, MaxLoad};
 
 /// Bytes of a frame that the MTU does not count: header, FCS and two tags (IEEE 802.3, 802.1Q).
@@ -27,11 +28,9 @@ const LESSONS: u32 = 5;
 const RULE_OF_THREE: f64 = 3.0;
 /// Bytes on the line beside a frame's own (IEEE 802.3).
 const OVERHEAD: f64 = 20.0;
-/// A sender that is later than so many packet gaps, at the 99th percentile, is said to be late.
-const LATE_GAPS: f64 = 16.0;
 /// The purposes of trials, as in reports.
 const THROUGHPUT: &str = "throughput";
-const LATENCY: &str = "latency";
+pub(super) const LATENCY: &str = "latency";
 const LOSS_RATE: &str = "loss-rate";
 const BURST: &str = "back-to-back";
 
@@ -56,6 +55,7 @@ impl SizeTest<'_> {
             size,
             frame_bytes: None,
             skipped: None,
+            unlearned: None,
             max_frames_per_second: None,
             required_frames_per_second: None,
             sending_ports,
@@ -80,7 +80,7 @@ impl SizeTest<'_> {
             ));
             return Ok(());
         }
-        let (lengths, learned) = self.learn(bench, report, watch)?;
+        let lengths = self.learn(bench, report, watch)?;
         let max = bench.max(self.method.max, lengths)?;
         let required = self.method.required;
         let required = required.map(|rate| match rate {
@@ -92,7 +92,7 @@ impl SizeTest<'_> {
         report.sizes[self.place].required_frames_per_second = required;
         let of = &mut report.sizes[self.place];
         (of.frame_bytes, of.max_frames_per_second) = (Some(lengths.frame), Some(max));
-        let result = self.steps(bench, report, watch, (max, learned));
+        let result = self.steps(bench, report, watch, max);
         self.conclude(report, max, lengths);
         result
     }
@@ -102,9 +102,12 @@ impl SizeTest<'_> {
         bench: &mut Bench,
         report: &mut TestReport,
         watch: &mut Watch<'_>,
-        (max, learned): (f64, bool),
+        max: f64,
     ) -> Step {
-        self.throughput(bench, report, watch, (max, learned))?;
+        self.throughput(bench, report, watch, max)?;
+        if is_dead(&report.sizes[self.place]) {
+            return Ok(());
+        }
         let measured = self.method.measured;
         if measured.latency {
             self.latency(bench, report, watch)?;
@@ -128,13 +131,13 @@ impl SizeTest<'_> {
         report.sizes.get(self.place).map_or("", |of| of.size.as_str())
     }
 
-    /// Lets the device learn; how long frames are, and whether one came through.
+    /// Lets the device learn; how long frames are. Why none came through is in the report.
     fn learn(
         &self,
         bench: &mut Bench,
         report: &mut TestReport,
         watch: &mut Watch<'_>,
-    ) -> Result<(Lengths, bool), Halt> {
+    ) -> Result<Lengths, Halt> {
         let mut last = None;
         for _ in 0..LESSONS {
             let lesson = bench.learn(self.size, (watch.observer, watch.stop))?;
@@ -149,15 +152,10 @@ impl SizeTest<'_> {
         let none = last.as_ref().is_none_or(|lesson| {
             lesson.total.received.as_ref().is_none_or(|all| all.received.frames == 0)
         });
-        if none {
-            let name = self.name(report).to_owned();
-            let why = last.as_ref().and_then(|lesson| lesson.findings.first());
-            let why =
-                why.map_or_else(|| "nothing was received".to_owned(), |of| of.message.clone());
-            note(report, format!("no learning frame of {name} came through: {why}"));
-        }
-        let lengths = lengths.ok_or_else(|| RunError::Usage("no frame could be sent".into()))?;
-        Ok((lengths, !none))
+        let why = last.as_ref().and_then(|lesson| lesson.findings.first());
+        let why = why.map_or_else(|| "nothing was received".to_owned(), |of| of.message.clone());
+        report.sizes[self.place].unlearned = none.then_some(why);
+        lengths.ok_or_else(|| Halt::Failed(RunError::Usage("no frame could be sent".into())))
     }
 
     /// Makes a trial at a load.
@@ -199,27 +197,8 @@ impl SizeTest<'_> {
         report.duration_ns = self.earlier.saturating_add(super::nanos(self.begun.elapsed()));
         let number = report.sizes[self.place].trials.len() + 1;
         watch.observer.notice(&told(self.name(report), number, &trial));
-        if let Some(doubt) = trial.doubt.as_ref().filter(|_| trial.lost > 0) {
-            let name = self.name(report);
-            note(report, format!("trial {number} with {name} is doubtful: {doubt}"));
-        }
-        if matches!(trial.purpose.as_str(), LATENCY) && trial.lost > 0 {
-            let name = self.name(report);
-            let (lost, share) =
-                (human::counted(trial.lost, "frame"), human::percent(trial.loss_ratio));
-            note(
-                report,
-                format!(
-                    "{lost} ({share}) of latency trial {number} with {name} were lost at the throughput: trials of the throughput are too short for this device"
-                ),
-            );
-        }
-        if trial.duplicates > 0 {
-            let name = self.name(report);
-            let frames = human::counted(trial.duplicates, "frame");
-            note(report, format!("{frames} arrived twice in trial {number} with {name}"));
-        }
         report.sizes[self.place].trials.push(trial);
+        report.findings = findings::of(report);
         report.last_trial = Some(Box::new(without_series(last)));
         (watch.keep)(report);
     }
@@ -229,12 +208,12 @@ impl SizeTest<'_> {
         bench: &mut Bench,
         report: &mut TestReport,
         watch: &mut Watch<'_>,
-        (max, learned): (f64, bool),
+        max: f64,
     ) -> Step {
         let search = self.search(max);
         loop {
             // nothing comes through, and lower loads would take hours to say so
-            if !learned && is_dead(&report.sizes[self.place]) {
+            if is_dead(&report.sizes[self.place]) {
                 return Ok(());
             }
             match search.next(&trials(&report.sizes[self.place])) {
@@ -351,8 +330,6 @@ impl SizeTest<'_> {
             .iter()
             .map(|goal| result(goal, of, &all, (&next, max, lengths)))
             .collect();
-        let late = late(of);
-        let limited = results.iter().any(|of| of.outcome == SearchOutcome::AtLeastByTester);
         let loss_rate = of.trials.iter().filter(|trial| trial.purpose == LOSS_RATE);
         let loss_rate = loss_rate.map(|trial| LossRate {
             load: trial.offered,
@@ -360,10 +337,7 @@ impl SizeTest<'_> {
             loss_ratio: trial.loss_ratio,
         });
         let loss_rate: Vec<LossRate> = loss_rate.collect();
-        let lower = results.first().and_then(|of| of.lower);
-        let back_to_back = self.back_to_back(of, max, lower);
-        let name = of.size.clone();
-        let again = of.trials.iter().map(|trial| u64::from(trial.repeated)).sum::<u64>();
+        let back_to_back = self.back_to_back(of, max, results.first());
         let of = &mut report.sizes[self.place];
         of.throughput = results;
         of.loss_rate = loss_rate;
@@ -374,55 +348,44 @@ impl SizeTest<'_> {
             let count = latency.tagged_ns.len();
             latency.tagged_mean_ns = (count > 0).then(|| sum / count as f64);
         }
-        if again > 0 {
-            let trials = human::counted(again, "trial");
-            note(
-                report,
-                format!(
-                    "{trials} with {name} were made again because the tester disturbed itself: their frames are in no sum here, and in the counters of the device"
-                ),
-            );
-        }
-        if let Some(late) = late {
-            note(report, format!("{late} with {name}: treat delays with care"));
-        }
-        if limited {
-            note(
-                report,
-                format!(
-                    "the tester limited the throughput with {name}: it could not offer, or not receive, more; the device may bear more"
-                ),
-            );
-        }
+        report.findings = findings::of(report);
     }
 
-    fn back_to_back(&self, of: &SizeReport, max: f64, lower: Option<f64>) -> Option<BackToBack> {
+    fn back_to_back(
+        &self,
+        of: &SizeReport,
+        max: f64,
+        throughput: Option<&Throughput>,
+    ) -> Option<BackToBack> {
         let (time, _) = self.method.bursts;
         let longest = ((max * time.get() as f64 / 1e9) as u64).max(1);
         let width = self.method.goals.first().map_or(0.001, |goal| goal.width);
-        let (bursts, _) = split_bursts(of, longest, width);
+        let (repetitions, _) = split_bursts(of, longest, width);
+        let bursts: Vec<u64> = repetitions.iter().map(|one| one.frames).collect();
         let count = bursts.len();
         if count == 0 {
             return None;
         }
+        let limited = repetitions.iter().filter(|one| one.limited_by_tester).count();
         let mean = bursts.iter().map(|frames| *frames as f64).sum::<f64>() / count as f64;
         let squares = bursts.iter().map(|frames| (*frames as f64 - mean).powi(2)).sum::<f64>();
         let rates = of.trials.iter().filter(|trial| trial.purpose == BURST);
         let burst_rate = rates.map(|trial| trial.offered).fold(max, f64::min);
         let implied = mean / max * 1e9;
-        // where the whole load is borne, nothing waits
-        let corrected = lower.filter(|lower| *lower < max);
-        let corrected = corrected.map(|lower| implied * (1.0 - lower / max));
+        let lower = borne_beside_bursts(throughput, max);
         Some(BackToBack {
             burst_rate,
             mean: Some(mean),
             min: bursts.iter().copied().min(),
             max: bursts.iter().copied().max(),
             standard_deviation: (count > 1).then(|| (squares / (count - 1) as f64).sqrt()),
-            at_least: bursts.iter().all(|frames| *frames >= longest),
+            at_least: limited > 0 || repetitions.iter().all(|one| one.at_least),
+            limited_by_tester: u32::try_from(limited).unwrap_or(u32::MAX),
             implied_buffer_ns: Some(implied),
-            corrected_buffer_ns: corrected,
+            corrected_buffer_ns: lower.ok().map(|lower| implied * (1.0 - lower / max)),
+            uncorrected: lower.err().map(str::to_owned),
             bursts,
+            repetitions,
         })
     }
 }
@@ -435,31 +398,36 @@ fn longest(size: &Size) -> Option<u32> {
     }
 }
 
-/// Whether nothing at all came through the first trials.
-fn is_dead(of: &SizeReport) -> bool {
-    const TRIALS: usize = 2;
-    of.trials.len() >= TRIALS && of.trials.iter().all(|trial| trial.received == 0)
+/// The load that is forwarded while a burst comes in, of each port; or why none can be taken off the buffer.
+fn borne_beside_bursts(throughput: Option<&Throughput>, max: f64) -> Result<f64, &'static str> {
+    let lower = throughput.and_then(|of| of.lower).ok_or("the throughput is not known")?;
+    match throughput.map(|of| of.outcome) {
+        Some(SearchOutcome::ByChance) => Err("the throughput is chance"),
+        // where the whole load is borne, nothing waits
+        _ if lower >= max => Err("the highest load is borne as a whole, so that nothing waits"),
+        _ => Ok(lower),
+    }
 }
 
-/// How late the sender was where that is more than a packet gap, in words: a device with small buffers may lose what leaves at once.
-fn late(of: &SizeReport) -> Option<String> {
-    let gaps = |trial: &TrialReport| {
-        let late = trial.lateness_p99_ns.unwrap_or(0).max(0) as f64;
-        (late, late * trial.offered / 1e9)
+/// Whether nothing at all came through: no frame by which the device was to learn, and none of a trial.
+pub(super) fn is_dead(of: &SizeReport) -> bool {
+    of.unlearned.is_some()
+        && !of.trials.is_empty()
+        && of.trials.iter().all(|trial| trial.received == 0)
+}
+
+/// The share that is lost whatever the load, by the trials that say something of it.
+pub(super) fn constant_loss(of: &SizeReport) -> Option<ConstantLoss> {
+    let says = |trial: &&TrialReport| {
+        matches!(trial.purpose.as_str(), THROUGHPUT | LOSS_RATE) && trial.doubt.is_none()
     };
-    let trials = of.trials.iter().map(gaps).filter(|(_, gaps)| *gaps > LATE_GAPS);
-    let (count, worst) = trials.fold((0u64, (0.0, 0.0)), |(count, worst), one| {
-        (count + 1, if one.1 > worst.1 { one } else { worst })
+    let trials = of.trials.iter().filter(says).map(|trial| Trial {
+        load: trial.offered,
+        intended: trial.intended,
+        seconds: trial.trial_ns as f64 / 1e9,
+        loss_ratio: trial.loss_ratio,
     });
-    (count > 0).then(|| {
-        format!(
-            "the sender was late in {} of {}: p99 up to {}, some {} frames at once",
-            human::count(count),
-            human::counted(of.trials.len() as u64, "trial"),
-            human::time(worst.0),
-            human::number(worst.1)
-        )
-    })
+    ConstantLoss::of(&trials.collect::<Vec<Trial>>())
 }
 
 /// Whether nobody asked for an end.
@@ -483,14 +451,6 @@ fn told(size: &str, number: usize, trial: &TrialReport) -> String {
         trial.purpose,
         human::long_time(trial.trial_ns)
     )
-}
-
-/// Adds a finding, once, and not without end.
-pub(super) fn note(report: &mut TestReport, text: String) {
-    const MOST: usize = 200;
-    if report.findings.len() < MOST && !report.findings.contains(&text) {
-        report.findings.push(text);
-    }
 }
 
 /// What is kept of the report of a trial: it has its numbers elsewhere.
@@ -538,6 +498,7 @@ fn result(
         at.peek().is_some() && at.all(Trial::is_limited)
     };
     let dead = lower.is_none() && is_dead(of);
+    let by_chance = || constant_loss(of).is_some_and(|found| found.ratio > goal.loss_ratio);
     let outcome = match (lower, upper) {
         _ if dead => SearchOutcome::NothingBorne,
         _ if *next == Next::NoConvergence => SearchOutcome::NoConvergence,
@@ -546,6 +507,7 @@ fn result(
         (None, upper) if tester(upper) => SearchOutcome::AtLeastByTester,
         (None, _) => SearchOutcome::NothingBorne,
         (Some(_), Some(_)) if tester(upper) => SearchOutcome::AtLeastByTester,
+        (Some(_), Some(_)) if by_chance() => SearchOutcome::ByChance,
         (Some(_), Some(_)) => SearchOutcome::Found,
         (Some(_), None) if tester(lower) => SearchOutcome::AtLeastByTester,
         (Some(_), None) => SearchOutcome::AtLeast,
@@ -582,16 +544,85 @@ fn burst_search(longest: u64, width: f64, bursts: &[(u64, u64)]) -> BurstSearch 
     BurstSearch { longest, resolution: ((found as f64 * width) as u64).max(1) }
 }
 
-/// The bursts of finished searches, each with the longest that was borne, and those of the search that goes on.
-fn split_bursts(of: &SizeReport, longest: u64, width: f64) -> (Vec<u64>, Vec<(u64, u64)>) {
+/// The finished searches for a burst, and the bursts of the one that goes on.
+fn split_bursts(
+    of: &SizeReport,
+    longest: u64,
+    width: f64,
+) -> (Vec<BurstRepetition>, Vec<(u64, u64)>) {
     let ports = u64::from(of.sending_ports.max(1));
-    let (mut done, mut now) = (Vec::new(), Vec::new());
+    let (mut done, mut now, mut trials) = (Vec::new(), Vec::new(), Vec::new());
     for trial in of.trials.iter().filter(|trial| trial.purpose == BURST) {
         now.push((trial.sent / ports, trial.lost));
+        trials.push(trial);
         if burst_search(longest, width, &now).next(&now).is_none() {
-            done.push(Bursts::of(&now).whole);
+            done.push(repetition(&trials, &now, longest));
             now.clear();
+            trials.clear();
         }
     }
     (done, now)
+}
+
+/// What the trials of a search come to, whose bursts have so many frames each, of which so many were lost.
+fn repetition(trials: &[&TrialReport], bursts: &[(u64, u64)], longest: u64) -> BurstRepetition {
+    let Bursts { whole, cut } = Bursts::of(bursts);
+    let by_tester = |(trial, (frames, _)): (&&TrialReport, &(u64, u64))| {
+        Some(*frames) == cut && lost_by_tester(trial)
+    };
+    BurstRepetition {
+        frames: whole,
+        burst_rate: trials.iter().map(|trial| trial.offered).fold(f64::INFINITY, f64::min),
+        at_least: whole >= longest,
+        limited_by_tester: trials.iter().zip(bursts).any(by_tester),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(sent: u64, lost: u64, doubt: Option<&str>) -> TrialReport {
+        TrialReport {
+            purpose: BURST.to_owned(),
+            intended: 30_000.0,
+            offered: 30_000.0 - lost as f64,
+            trial_ns: 200_000_000,
+            sent,
+            received: sent - lost,
+            unique: sent - lost,
+            lost,
+            loss_ratio: lost as f64 / sent as f64,
+            duplicates: 0,
+            reordered: 0,
+            delay_p50_ns: None,
+            delay_p99_ns: None,
+            lateness_p99_ns: None,
+            doubt: doubt.map(str::to_owned),
+            repeated: 0,
+        }
+    }
+
+    fn searched(trials: &[TrialReport]) -> BurstRepetition {
+        let bursts: Vec<(u64, u64)> = trials.iter().map(|of| (of.sent, of.lost)).collect();
+        repetition(&trials.iter().collect::<Vec<_>>(), &bursts, 6_000)
+    }
+
+    #[test]
+    fn a_search_is_limited_by_the_tester_where_its_shortest_lossy_burst_is_doubtful() {
+        let late = Some("the sender was late");
+        let of_tester = searched(&[trial(6_000, 197, late), trial(5_992, 0, None)]);
+        assert!(of_tester.limited_by_tester && of_tester.frames == 5_992, "{of_tester:?}");
+        assert_eq!(of_tester.burst_rate, 29_803.0);
+        // a doubtful burst beyond one that the device lost frames of says nothing
+        let of_device =
+            searched(&[trial(6_000, 197, late), trial(3_000, 9, None), trial(2_990, 0, late)]);
+        assert!(!of_device.limited_by_tester && !of_device.at_least, "{of_device:?}");
+        assert!(searched(&[trial(6_000, 0, None)]).at_least);
+    }
+
+    #[test]
+    fn a_buffer_without_its_correction_has_a_reason() {
+        assert_eq!(borne_beside_bursts(None, 10.0), Err("the throughput is not known"));
+    }
 }

@@ -16,6 +16,9 @@ const RATE: f64 = 0.99;
 /// in one of 30,000 runs.
 const DEVIATIONS: f64 = 4.0;
 
+/// How a run of which nothing came is made to fail; without an expectation it is done.
+const HINT: &str = "; with --expect 'failed == 0' such a run ends with exit code 4";
+
 /// Everything to be said about `sessions`, which are those of `groups` in their order.
 pub(super) fn findings(sessions: &[SessionReport], groups: &[SessionGroup]) -> Vec<Finding> {
     let mut alike: BTreeMap<&str, u64> = BTreeMap::new();
@@ -51,15 +54,24 @@ pub(super) fn findings(sessions: &[SessionReport], groups: &[SessionGroup]) -> V
             .map(|told| format!("sessions failed by the peer or the network: {told}"))),
         (FindingKind::ResponsesLost, told(lost)
             .map(|told| format!("responses did not come in time: {told}"))),
-        (FindingKind::ResponsesUnexpected, told(unexpected)
+        (FindingKind::ResponsesUnexpected, told(unexpected_responses)
             .map(|told| format!("responses were not as expected: {told}"))),
+        (FindingKind::ResponsesUnexpected, told(unexpected_requests)
+            .map(|told| format!("requests were not as expected: {told}"))),
         (FindingKind::SessionRateMissed, listed(missed)
             .map(|told| format!("fewer sessions were opened than asked: {told}"))),
         (FindingKind::SessionStartsLate, late),
         (FindingKind::SessionsUnfinished, told(unfinished)
             .map(|told| format!("sessions were open when the run ended, which closed them: {told}"))),
     ];
-    let found = kinds.into_iter().filter_map(|(kind, message)| Some((kind, message?)));
+    let mut hint = (all_failed(sessions) && !any_expected(sessions)).then_some(HINT);
+    let found = kinds.into_iter().filter_map(|(kind, message)| {
+        let mut message = message?;
+        if matches!(kind, FindingKind::SessionsFailedHere | FindingKind::SessionsFailed) {
+            message += hint.take().unwrap_or_default();
+        }
+        Some((kind, message))
+    });
     let noted = groups.iter().flat_map(|group| group.notes.iter().cloned());
     found.chain(noted).map(|(kind, message)| Finding { kind, message }).collect()
 }
@@ -141,9 +153,19 @@ fn failed_there(group: &SessionReport) -> Option<String> {
     (!ways.is_empty()).then(|| format!("{} of {opened} opened", ways.join(", ")))
 }
 
-fn unexpected(group: &SessionReport) -> Option<String> {
+fn unexpected_responses(group: &SessionReport) -> Option<String> {
     let unexpected = group.messages.unexpected;
-    (unexpected > 0).then(|| format!("{} beside {}", human::count(unexpected), received(group)))
+    (group.end == SessionEnd::Client && unexpected > 0)
+        .then(|| format!("{} beside {}", human::count(unexpected), received(group)))
+}
+
+/// A server receives requests and sends responses.
+fn unexpected_requests(group: &SessionReport) -> Option<String> {
+    let (unexpected, responses) = (group.messages.unexpected, group.messages.responses);
+    (group.end == SessionEnd::Server && unexpected > 0).then(|| {
+        let sent = human::counted(responses, "response");
+        format!("{}, and {sent} sent in all", human::count(unexpected))
+    })
 }
 
 fn lost(group: &SessionReport) -> Option<String> {
@@ -152,6 +174,17 @@ fn lost(group: &SessionReport) -> Option<String> {
         let share = human::share(lost, requests);
         format!("{} of {}, {share}", human::count(lost), human::counted(requests, "request"))
     })
+}
+
+/// Whether sessions were opened, and none of them ended in order or went on until the run ended.
+fn all_failed(sessions: &[SessionReport]) -> bool {
+    let opened = |group: &SessionReport| group.starts.opened > 0;
+    let well = |group: &SessionReport| group.ends.in_order > 0 || group.ends.unfinished > 0;
+    sessions.iter().any(opened) && !sessions.iter().any(well)
+}
+
+fn any_expected(sessions: &[SessionReport]) -> bool {
+    sessions.iter().any(|group| !group.expectations.is_empty())
 }
 
 fn received(group: &SessionReport) -> String {

@@ -311,11 +311,27 @@ fn nothing_established_is_told_once() {
     assert_eq!(kinds(&report), [FindingKind::NothingEstablished, FindingKind::SessionsFailed]);
     let told = message(&report, FindingKind::NothingEstablished);
     assert!(told.contains("web (client): none of 100 sessions to 10.0.2.9:80;"), "{told}");
+    // without an expectation such a run is done
+    let told = message(&report, FindingKind::SessionsFailed);
+    let hint =
+        "100 refused of 100 opened; with --expect 'failed == 0' such a run ends with exit code 4";
+    assert!(told.ends_with(hint), "{told}");
     let lonely = SessionGroup { summary: SessionSummary::default(), ..server() };
     let report = run([lonely]);
     assert!(
         message(&report, FindingKind::NothingEstablished).contains("none came in at 10.0.2.9:80")
     );
+}
+
+/// A server receives no responses.
+#[test]
+fn of_a_server_requests_are_unexpected() {
+    let mut group = server();
+    let counts = &mut group.summary.counts;
+    (counts.unexpected, counts.responses) = (19_941, 1);
+    let report = run([group]);
+    let told = message(&report, FindingKind::ResponsesUnexpected);
+    assert_eq!(told, "requests were not as expected: web: 19,941, and 1 response sent in all");
 }
 
 #[test]

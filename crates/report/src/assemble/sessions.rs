@@ -204,7 +204,7 @@ fn rates(counts: &SessionCounts, over: Nanos, starting: Option<Nanos>) -> Option
         over_ns: over.get(),
         starting_ns: starting.get(),
         opened_per_second: digits(counts.opened as f64 / starting.as_secs_f64()),
-        established_per_second: per_second(counts.established),
+        established_per_second: digits(counts.established as f64 / starting.as_secs_f64()),
         ended_per_second: per_second(counts.ended().saturating_sub(counts.unfinished)),
         requests_per_second: per_second(counts.requests),
         responses_per_second: per_second(counts.responses),

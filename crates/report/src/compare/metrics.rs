@@ -17,6 +17,8 @@ pub struct Metric {
 enum Value {
     Flow(fn(&FlowReport) -> Option<f64>),
     Session(fn(&SessionReport) -> Option<f64>),
+    /// Of the clients of a group, with the report that has its other end.
+    BothEnds(fn(&SessionReport, &Report) -> Option<f64>),
 }
 
 const fn flow(
@@ -53,11 +55,34 @@ pub const METRICS: &[Metric] = &[
         let rate = group.rates.as_ref()?.responses_per_second;
         (group.messages.responses > 0).then_some(rate)
     }),
-    session("rate.goodput", true, |group| Some(group.rates.as_ref()?.goodput_bits_per_second)),
+    Metric { name: "rate.goodput", more_is_better: true, value: Value::BothEnds(goodput) },
     session("connect.p99", false, |group| p99(&group.times.connect.as_ref()?.planned_ns)),
     session("response.p50", false, |group| p50(&group.times.response.as_ref()?.planned_ns)),
     session("response.p99", false, |group| p99(&group.times.response.as_ref()?.planned_ns)),
 ];
+
+/// What was delivered at either end of a group. Where that is nothing, because the servers are somebody else's and the clients send,
+/// what was acknowledged.
+fn goodput(group: &SessionReport, report: &Report) -> Option<f64> {
+    let rates = group.rates.as_ref()?;
+    let other = server_of(group, report).and_then(|server| server.rates.as_ref());
+    let delivered =
+        rates.goodput_bits_per_second + other.map_or(0.0, |other| other.goodput_bits_per_second);
+    Some(if delivered > 0.0 { delivered } else { rates.acked_bits_per_second })
+}
+
+/// The servers' end of a group of clients, if the report has it.
+fn server_of<'a>(group: &SessionReport, report: &'a Report) -> Option<&'a SessionReport> {
+    let told = |one: &str, other: &str| {
+        one.strip_suffix(SessionReport::AS_THE_OTHER_END_SAYS) == Some(other)
+    };
+    report.sessions.iter().find(|one| {
+        one.end == SessionEnd::Server
+            && (one.name == group.name
+                || told(&one.name, &group.name)
+                || told(&group.name, &one.name))
+    })
+}
 
 fn p50(stats: &Stats) -> Option<f64> {
     Some(stats.percentiles.p50? as f64)
@@ -75,21 +100,22 @@ pub(super) fn values(old: &[Report], new: &[Report], wanted: &[String]) -> Vec<M
         |metric: &&Metric| wanted.is_empty() || wanted.iter().any(|name| name == metric.name);
     let mut all = Vec::new();
     for metric in METRICS.iter().filter(chosen) {
-        match metric.value {
-            Value::Flow(value) => {
-                let of = |report: &Report| value(&report.total);
-                all.extend(change("total", metric.name, sides(old, new, of)));
-            }
-            Value::Session(value) => {
-                let clients = first.sessions.iter().filter(|group| group.end == SessionEnd::Client);
-                for group in clients {
-                    let of = |report: &Report| {
-                        let mut groups = report.sessions.iter();
-                        value(groups.find(|one| one.name == group.name && one.end == group.end)?)
-                    };
-                    all.extend(change(&group.name, metric.name, sides(old, new, of)));
+        if let Value::Flow(value) = metric.value {
+            let of = |report: &Report| value(&report.total);
+            all.extend(change("total", metric, sides(old, new, of)));
+            continue;
+        }
+        for group in first.sessions.iter().filter(|group| group.end == SessionEnd::Client) {
+            let of = |report: &Report| {
+                let mut groups = report.sessions.iter();
+                let one = groups.find(|one| one.name == group.name && one.end == group.end)?;
+                match metric.value {
+                    Value::Session(value) => value(one),
+                    Value::BothEnds(value) => value(one, report),
+                    Value::Flow(_) => None,
                 }
-            }
+            };
+            all.extend(change(&group.name, metric, sides(old, new, of)));
         }
     }
     all
@@ -105,13 +131,17 @@ fn sides(
     Some([side(old)?, side(new)?]).filter(|[old, new]| !old.is_empty() && !new.is_empty())
 }
 
-fn change(of: &str, metric: &str, sides: Option<[Vec<f64>; 2]>) -> Option<MetricChange> {
+fn change(of: &str, metric: &Metric, sides: Option<[Vec<f64>; 2]>) -> Option<MetricChange> {
     let [old, new] = sides?;
+    // a rate of nothing was not measured in any run, and its gate would be open whatever happens
+    if metric.more_is_better && old.iter().chain(&new).all(|value| *value == 0.0) {
+        return None;
+    }
     let (old_mean, new_mean) = (resample::mean(&old), resample::mean(&new));
     let p_value = resample::p_value(&old, &new);
     Some(MetricChange {
         of: of.to_owned(),
-        metric: metric.to_owned(),
+        metric: metric.name.to_owned(),
         old_mean,
         new_mean,
         change: (old_mean != 0.0).then(|| (new_mean - old_mean) / old_mean),

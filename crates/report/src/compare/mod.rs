@@ -14,8 +14,9 @@ pub use metrics::{METRICS, Metric};
 
 use crate::exit::Exit;
 use crate::format::{Presentable, Rendering};
+use crate::human;
 use crate::json;
-use crate::model::{Report, Verdict};
+use crate::model::{End, Report, Verdict};
 
 /// Fewer runs than this on a side give no verdict.
 pub const LEAST_RUNS: usize = 5;
@@ -95,10 +96,14 @@ pub enum ChangeOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CompareVerdict {
-    /// Nothing fails.
+    /// With a threshold: nothing fails.
     Pass,
     /// A metric changed for the worse by the threshold or more.
     Fail,
+    /// Without a threshold: a metric changed by more than runs differ anyway.
+    Changed,
+    /// Without a threshold: none did.
+    Unchanged,
     /// There are too few runs; with a threshold that fails.
     Undecided,
 }
@@ -132,16 +137,20 @@ pub fn compare(old: &[Report], new: &[Report], options: &CompareOptions) -> Resu
             false => ChangeOutcome::Undecided,
         };
     }
-    let fails = metrics.iter().any(|metric| metric.outcome == ChangeOutcome::Fails);
-    let verdict = match (enough && !metrics.is_empty(), fails) {
-        (false, _) => CompareVerdict::Undecided,
-        (true, true) => CompareVerdict::Fail,
-        (true, false) => CompareVerdict::Pass,
+    let any = |outcomes: &[ChangeOutcome]| {
+        metrics.iter().any(|metric| outcomes.contains(&metric.outcome))
+    };
+    let verdict = match options.threshold {
+        _ if !enough || metrics.is_empty() => CompareVerdict::Undecided,
+        Some(_) if any(&[ChangeOutcome::Fails]) => CompareVerdict::Fail,
+        Some(_) => CompareVerdict::Pass,
+        None if any(&[ChangeOutcome::Better, ChangeOutcome::Worse]) => CompareVerdict::Changed,
+        None => CompareVerdict::Unchanged,
     };
     // who gave no threshold asked what changed, and has the answer
     let exit = match (verdict, options.threshold) {
-        (CompareVerdict::Pass, _) | (_, None) => Exit::Done,
         (CompareVerdict::Fail | CompareVerdict::Undecided, Some(_)) => Exit::Unmet,
+        _ => Exit::Done,
     };
     let mut notes = notes(old, new);
     let needed = resample::runs_needed(metrics.len(), SIGNIFICANCE);
@@ -186,6 +195,25 @@ fn notes(old: &[Report], new: &[Report]) -> Vec<String> {
     let all = || old.iter().chain(new);
     let mut notes = Vec::new();
     let Some(first) = all().next() else { return notes };
+    let twice = repeated(&all().collect::<Vec<_>>());
+    if twice > 0 {
+        let are = if twice == 1 { "is" } else { "are" };
+        notes.push(format!(
+            "{} {are} given again, with the start and the numbers of another: a run that counts twice makes changes look surer \
+             than they are; give each run once",
+            human::counted(twice as u64, "run")
+        ));
+    }
+    let stopped = |side: &[Report]| {
+        let stopped = |run: &&Report| matches!(run.end, End::Stopped { .. });
+        side.iter().filter(stopped).count()
+    };
+    let (of_old, of_new) = (stopped(old), stopped(new));
+    if of_old + of_new > 0 {
+        notes.push(format!(
+            "{of_old} of before and {of_new} of now did not run to their end but were stopped: their numbers are of the time until then"
+        ));
+    }
     if all().any(|report| report.scenario != first.scenario) {
         notes.push("the runs are not of one scenario".to_owned());
     }
@@ -203,6 +231,16 @@ fn notes(old: &[Report], new: &[Report]) -> Vec<String> {
         notes.push("the runs are of several versions of wirebeat".to_owned());
     }
     notes
+}
+
+/// How many of the runs are the same as one before them.
+fn repeated(runs: &[&Report]) -> usize {
+    let is_there = |(place, run): &(usize, &&Report)| {
+        // most runs differ in when they started
+        let mut before = runs.iter().take(*place);
+        before.any(|other| other.started == run.started && other == *run)
+    };
+    runs.iter().enumerate().filter(is_there).count()
 }
 
 impl Presentable for Changes {

@@ -2,7 +2,7 @@ use super::*;
 use crate::assemble::assemble;
 use crate::format::Colour;
 use crate::golden::{VOICE, both, facts, golden};
-use crate::model::{End, SessionReport};
+use crate::model::{End, SessionEnd, SessionRates, SessionReport};
 
 /// Runs of one flow whose median delay and loss are these.
 fn runs(values: &[(i64, f64)]) -> Vec<Report> {
@@ -43,7 +43,10 @@ fn a_change_beyond_noise_is_found_and_fails_by_the_threshold() {
     let worse = compare(&old, &new, &options(None)).unwrap();
     assert_eq!(outcome(&worse, "delay.p50"), ChangeOutcome::Worse);
     assert_eq!(outcome(&worse, "loss"), ChangeOutcome::Same);
-    assert_eq!((worse.verdict, worse.exit_code), (CompareVerdict::Pass, 0));
+    assert_eq!((worse.verdict, worse.exit_code), (CompareVerdict::Changed, 0));
+    assert!(worse.text(Rendering::default()).starts_with("CHANGED  "));
+    let unchanged = compare(&old, &runs(&OLD), &options(None)).unwrap();
+    assert_eq!((unchanged.verdict, unchanged.exit_code), (CompareVerdict::Unchanged, 0));
     let failed = compare(&old, &new, &options(Some(0.05))).unwrap();
     assert_eq!((failed.verdict, failed.exit_code), (CompareVerdict::Fail, 4));
     let within = compare(&old, &new, &options(Some(0.2))).unwrap();
@@ -71,6 +74,60 @@ fn fewer_than_five_runs_a_side_give_no_verdict() {
     assert!(changes.metrics.iter().all(|metric| metric.outcome == ChangeOutcome::Undecided));
     let asked = compare(&runs(&OLD[..1]), &runs(&SLOWER[..1]), &options(None)).unwrap();
     assert_eq!(asked.exit_code, 0);
+    assert!(asked.text(Rendering::default()).starts_with("NO VERDICT  "));
+}
+
+/// A run whose bulk data goes from the clients to the servers, by what the report says of both ends.
+fn bulk(clients: SessionRates, servers: Option<(&str, f64)>) -> Report {
+    let mut run = runs(&OLD[..1]).remove(0);
+    let client = SessionReport {
+        name: "iperf3".to_owned(),
+        rates: Some(clients),
+        ..SessionReport::default()
+    };
+    let server = servers.map(|(name, goodput)| SessionReport {
+        name: name.to_owned(),
+        end: SessionEnd::Server,
+        rates: Some(SessionRates { goodput_bits_per_second: goodput, ..SessionRates::default() }),
+        ..SessionReport::default()
+    });
+    run.sessions = [Some(client), server].into_iter().flatten().collect();
+    run
+}
+
+/// It was what the clients received: 0 where they send, so that a gate on the throughput was open whatever happened.
+#[test]
+fn goodput_is_what_either_end_delivered() {
+    let sent = SessionRates { acked_bits_per_second: 7e9, ..SessionRates::default() };
+    let received = SessionRates { goodput_bits_per_second: 1e9, ..sent };
+    for (run, goodput) in [
+        (bulk(sent, Some(("iperf3", 8e9))), Some(8e9)),
+        (bulk(sent, Some(("iperf3, as the other end says", 8e9))), Some(8e9)),
+        (bulk(received, Some(("iperf3", 8e9))), Some(9e9)),
+        (bulk(sent, Some(("another", 8e9))), Some(7e9)),
+        (bulk(received, None), Some(1e9)),
+        // nothing was measured, which is not compared
+        (bulk(SessionRates::default(), None), None),
+    ] {
+        let runs = [run.clone(), run];
+        let changes = compare(&runs, &runs, &options(None)).unwrap();
+        let found = changes.metrics.iter().find(|one| one.metric == "rate.goodput");
+        assert_eq!(found.map(|one| one.new_mean), goodput);
+    }
+}
+
+#[test]
+fn a_run_that_counts_twice_and_one_that_was_stopped_are_told() {
+    let (old, mut new) = (runs(&OLD), runs(&SLOWER));
+    let told = |new: &[Report]| compare(&old, new, &options(None)).unwrap().notes;
+    assert_eq!(told(&new), Vec::<String>::new());
+    new[1] = new[0].clone();
+    assert!(told(&new)[0].contains("counts twice"), "{:?}", told(&new));
+    new[1] = old[2].clone();
+    assert!(told(&new)[0].contains("counts twice"), "{:?}", told(&new));
+    new[1] = runs(&SLOWER).remove(1);
+    new[1].end = End::Stopped { signal: "SIGINT".to_owned() };
+    assert!(told(&new)[0].starts_with("0 of before and 1 of now"), "{:?}", told(&new));
 }
 
 /// Of many metrics at five runs a side, none can be told from chance: that is said, and not taken for the same.

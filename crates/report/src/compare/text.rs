@@ -17,6 +17,9 @@ pub(super) fn changes(of: &Changes, colour: Colour) -> String {
     let verdict = match of.verdict {
         CompareVerdict::Pass => style.strong("PASS"),
         CompareVerdict::Fail => style.bad("FAIL"),
+        CompareVerdict::Changed => style.strong("CHANGED"),
+        CompareVerdict::Unchanged => style.strong("UNCHANGED"),
+        CompareVerdict::Undecided if of.threshold.is_none() => style.strong("NO VERDICT"),
         CompareVerdict::Undecided => style.bad("UNDECIDED"),
     };
     let mut out = format!(
@@ -26,7 +29,7 @@ pub(super) fn changes(of: &Changes, colour: Colour) -> String {
         summary(of)
     );
     if of.metrics.is_empty() {
-        return out + "no metric is in all of them\n";
+        return out + "no metric is in all of them\n" + &notes(of);
     }
     let heading = ["", "metric", "before", "now", "change", "95 % interval", "p", ""];
     let mut table = Table::new(&heading);
@@ -37,10 +40,11 @@ pub(super) fn changes(of: &Changes, colour: Colour) -> String {
     }
     out += "\n";
     out += &table.render(0, style);
-    for note in &of.notes {
-        out += &(hang("note: ", &clean(note), COLUMNS) + "\n");
-    }
-    out
+    out + &notes(of)
+}
+
+fn notes(of: &Changes) -> String {
+    of.notes.iter().map(|note| hang("note: ", &clean(note), COLUMNS) + "\n").collect()
 }
 
 fn gravity(outcome: ChangeOutcome) -> u8 {
@@ -54,7 +58,7 @@ fn gravity(outcome: ChangeOutcome) -> u8 {
 
 fn summary(of: &Changes) -> String {
     if of.verdict == CompareVerdict::Undecided && !of.metrics.is_empty() {
-        return format!("There is no verdict with fewer than {LEAST_RUNS} runs a side.");
+        return format!("With fewer than {LEAST_RUNS} runs a side it cannot be said what changed.");
     }
     let count = |outcome| of.metrics.iter().filter(|metric| metric.outcome == outcome).count();
     let worse = count(ChangeOutcome::Fails) + count(ChangeOutcome::Worse);

@@ -255,7 +255,7 @@ pub(super) fn span(of: &Interval, value: Option<f64>) -> Span {
 }
 
 /// Whether an interval is too short beside the first for a rate: what is left when a run ends.
-fn is_sliver(seconds: f64, first_ns: u64) -> bool {
+pub(super) fn is_sliver(seconds: f64, first_ns: u64) -> bool {
     seconds * 1e9 < first_ns as f64 / 10.0
 }
 

@@ -17,5 +17,5 @@ pub use page::MARK;
 pub(crate) use page::page;
 pub(crate) use page::plain;
 pub(crate) use parts::{galleries, scroll, told};
-pub(crate) use report::report;
+pub(crate) use report::{report, yaml_of};
 pub(crate) use side_by_side::several_runs;

@@ -72,8 +72,8 @@ fn expectations(report: &Report) -> Markup {
                 @for one in &all {
                     tr {
                         th scope="row" { (told(one.whom())) }
-                        td { (told(&one.expectation.text)) }
-                        td { (told(&one.expectation.found())) }
+                        td.wrap { (told(&one.expectation.text)) }
+                        td.wrap { (told(&one.expectation.found())) }
                         td.good[one.expectation.met].bad[!one.expectation.met] {
                             @if one.expectation.met { "✓ " } @else { "✗ " }
                             (one.expectation.outcome())
@@ -233,7 +233,7 @@ fn events(report: &Report) -> Markup {
                     @for change in report.changes.iter().take(ROWS) {
                         li {
                             (at(change.at_ns)) ", " (told(&change.flow)) ": " (told(&change.change))
-                            @match change.origin { ChangeOrigin::Scenario => " (planned)", ChangeOrigin::Control => " (from outside)" }
+                            @match change.origin { ChangeOrigin::Scenario => " (planned)", ChangeOrigin::Control => " (by ctl or key)" }
                         }
                     }
                     @if report.changes.len() > ROWS { li { "… " (human::count((report.changes.len() - ROWS) as u64)) " more changes" } }
@@ -303,7 +303,8 @@ fn again(report: &Report) -> Markup {
     }
 }
 
-fn yaml_of(scenario: &Json) -> Option<String> {
+/// A scenario as YAML; nothing where it cannot be written so.
+pub(crate) fn yaml_of(scenario: &Json) -> Option<String> {
     yaml(scenario).map(|text| wirebeat_units::printable::printable_lines(&text).into_owned())
 }
 

@@ -4,12 +4,24 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What was expected, and what came of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Expectation {
     /// As it was written: "response.p99 < 5ms".
     pub text: String,
     /// What was measured, in words; "nothing was measured" where nothing was.
     pub measured: String,
+    /// What was measured, in `unit`: of intervals the worst, of a range its lower end. Absent where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_value: Option<f64>,
+    /// The upper end, in `unit`, where what was measured is known to within a range only. Absent where it is known exactly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_up_to: Option<f64>,
+    /// What it is held against, in `unit`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<f64>,
+    /// The unit of the numbers: "ns", "ratio" (of 1), "per second", "bit/s" or "count". Absent where there are no numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
     /// Whether it was met. Neither an unmet nor an undecided one is.
     pub met: bool,
     /// Why it is undecided: what is asked for is not known, or too few values were measured. Absent where it is decided.

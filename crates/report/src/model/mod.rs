@@ -153,6 +153,22 @@ impl Report {
         }
     }
 
+    /// Holds against what was expected that somebody stopped the run before its end: what is met by a part of it says nothing of the
+    /// rest.
+    pub fn judge_stop(&mut self) {
+        let End::Stopped { signal } = &self.end else { return };
+        if self.verdict != Verdict::Done || self.expectations().next().is_none() {
+            return;
+        }
+        let message = format!(
+            "stopped by {signal} before its end: what was expected holds for a part of the run only"
+        );
+        self.findings.insert(0, Finding { kind: FindingKind::Unfinished, message });
+        self.verdict = Verdict::Unfinished;
+        let own = Exit::of(self.exit_code).unwrap_or(Exit::Done);
+        self.exit_code = Exit::Unfinished.and(own).code();
+    }
+
     /// The same with the numbers that distributions come to, and without the histograms behind them.
     #[must_use]
     pub fn without_histograms(mut self) -> Report {
@@ -212,15 +228,18 @@ pub enum ChangeOrigin {
     Control,
 }
 
+/// What asked a run to stop that broke what was expected of it, as [`End::Stopped`] names it.
+pub const ABORT_ON_FAIL: &str = "--abort-on-fail";
+
 /// Why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum End {
     /// It did all that was asked.
     Completed,
-    /// A signal asked it to stop.
+    /// A signal asked it to stop, or somebody else did.
     Stopped {
-        /// Name of the signal.
+        /// Name of the signal; `--abort-on-fail` where it broke what was expected of it.
         signal: String,
     },
     /// The interface went down or was removed.

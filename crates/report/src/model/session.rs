@@ -89,6 +89,9 @@ pub struct SessionReport {
 }
 
 impl SessionReport {
+    /// What stands behind the name of a group whose numbers the other end told, as it counted them (iperf3).
+    pub const AS_THE_OTHER_END_SAYS: &str = ", as the other end says";
+
     /// All of its distributions.
     pub(super) fn distributions(&mut self) -> impl Iterator<Item = &mut Stats> {
         let SessionTimes { connect, first_byte, response, delay, session } = &mut self.times;
@@ -314,12 +317,13 @@ pub struct SessionOneWay {
 pub struct SessionRates {
     /// The time.
     pub over_ns: u64,
-    /// For how long sessions started, or were to start where that is longer: what `opened_per_second` is over.
+    /// For how long sessions started, or were to start where that is longer: what `opened_per_second` and `established_per_second` are
+    /// over.
     #[serde(default)]
     pub starting_ns: u64,
-    /// Sessions opened in a second.
+    /// Sessions opened in a second, while sessions started.
     pub opened_per_second: f64,
-    /// Sessions established in a second.
+    /// Sessions established in a second, while sessions started.
     pub established_per_second: f64,
     /// Sessions ended in a second, without those that the end of the run closed.
     pub ended_per_second: f64,

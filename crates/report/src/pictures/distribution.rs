@@ -7,6 +7,10 @@ use super::scale::{Scale, Unit};
 
 /// Points of a line at most.
 const POINTS: usize = 300;
+/// Of as many values the largest is at 99.999, the end of the axis.
+const WHOLE_AXIS: f64 = 100_000.0;
+/// More than a percentile is off by its rounding, and less than the next value is away.
+const ROUNDING: f64 = 1e-7;
 /// Percentiles that the description names.
 const NAMED: [f64; 4] = [50.0, 99.0, 99.9, 99.999];
 
@@ -18,7 +22,8 @@ pub struct Curve {
     pub quantiles: Quantiles,
 }
 
-/// A picture of distribution functions, percentiles from the left to the right.
+/// A picture of distribution functions, percentiles from the left to the right. A line ends where its values do: the largest of n
+/// is at 1 − 1/n, and behind that nothing is known.
 pub fn distribution(name: &str, title: &str, curves: &[Curve], unit: Unit) -> Picture {
     let x = Scale::Percentile;
     let shares =
@@ -34,14 +39,27 @@ pub fn distribution(name: &str, title: &str, curves: &[Curve], unit: Unit) -> Pi
     plot.y_axis(&Axis::of(y, y.ticks(unit), ""));
     plot.x_axis(&Axis::of(x, x.ticks(unit), "percentile (logarithmic to 99.999)"));
     for (number, curve) in curves.iter().enumerate() {
-        let point = |percent: f64| {
-            let value = curve.quantiles.at(percent / 100.0);
-            Some((x.place(percent), y.place(value)))
-        };
-        plot.curve(number, steps(shares().filter_map(point)).map(Some));
+        let last = last_percentile(curve);
+        let value = |percent: f64| y.place(curve.quantiles.at(percent / 100.0));
+        let point = |percent: f64| (x.place(percent), value(percent));
+        let largest = (x.place(last), y.place(curve.quantiles.max()));
+        let ends_early = curve.quantiles.count() < WHOLE_AXIS;
+        // up to there it is the value before, whichever way the share is rounded
+        let before = (x.place(last), value((last - ROUNDING).max(0.0)));
+        let end = ends_early.then_some([before, largest]).into_iter().flatten();
+        let upto = shares().filter(|percent| !ends_early || *percent < last);
+        plot.curve(number, steps(upto.map(point).chain(end)).map(Some));
+        if ends_early {
+            plot.mark(number, largest);
+        }
     }
     let words: Vec<String> = curves.iter().map(|curve| described(curve, unit)).collect();
     plot.finish(name, title, words.join("; "))
+}
+
+/// The percentile of the largest value.
+fn last_percentile(curve: &Curve) -> f64 {
+    100.0 * (1.0 - 1.0 / curve.quantiles.count().max(1.0))
 }
 
 /// Without the points in the middle of a level part.
@@ -65,7 +83,10 @@ fn steps(points: impl Iterator<Item = (f64, f64)>) -> impl Iterator<Item = (f64,
 fn described(curve: &Curve, unit: Unit) -> String {
     let Curve { name, quantiles } = curve;
     let at = |percent: &f64| format!("p{percent} {}", unit.show(quantiles.at(percent / 100.0)));
-    let named: Vec<String> = NAMED.iter().map(at).collect();
+    let last = last_percentile(curve);
+    let known = |percent: &&f64| **percent <= last + ROUNDING;
+    let named: Vec<String> = NAMED.iter().filter(known).map(at).collect();
     let (min, max) = (unit.show(quantiles.min()), unit.show(quantiles.max()));
-    format!("{name}: min {min}, {}, max {max}", named.join(", "))
+    let parts = [vec![format!("min {min}")], named, vec![format!("max {max}")]];
+    format!("{name}: {}", parts.concat().join(", "))
 }

@@ -104,8 +104,6 @@ pub fn escape(text: &str) -> String {
             '>' => out += "&gt;",
             '"' => out += "&quot;",
             '\'' => out += "&#39;",
-            // no character of XML 1.0
-            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
             other => out.push(other),
         }
     }

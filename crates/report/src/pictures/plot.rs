@@ -106,6 +106,15 @@ impl Plot {
         let _ = write!(self.body, "<path d=\"{path}\" class=\"s s{}\"/>", number % COLOURS + 1);
     }
 
+    /// Draws a small circle at a place on the axes, in the colour of a line.
+    pub fn mark(&mut self, number: usize, (x, y): (f64, f64)) {
+        let (cx, cy) = self.at(x, y);
+        let (cx, cy, class) = (coordinate(cx), coordinate(cy), number % COLOURS + 1);
+        // writing to a String cannot fail
+        let _ =
+            write!(self.body, "<circle cx=\"{cx}\" cy=\"{cy}\" r=\"2.5\" class=\"s s{class}\"/>");
+    }
+
     /// The picture.
     pub fn finish(self, name: &str, title: &str, description: String) -> Picture {
         let height = self.top + self.height + BELOW;

@@ -84,6 +84,11 @@ impl Quantiles {
         upto.map_or(0.0, |(_, upto)| upto / self.total)
     }
 
+    /// How many values there are.
+    pub fn count(&self) -> f64 {
+        self.total
+    }
+
     /// The smallest value.
     pub fn min(&self) -> f64 {
         self.min

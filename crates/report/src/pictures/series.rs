@@ -12,6 +12,8 @@ use crate::human;
 const COLUMNS: usize = 400;
 /// The same in a table.
 const SMALL_COLUMNS: usize = 96;
+/// Of values at moments up to so many are marked.
+const MARKED: usize = 60;
 /// Width and height in a table.
 const SMALL: (f64, f64) = (96.0, 22.0);
 
@@ -74,7 +76,12 @@ pub fn over_time(name: &str, title: &str, lines: &[Line], unit: Unit, height: He
     plot.x_axis(&Axis::of(x, time_ticks(end), "time from the start of the run"));
     for (number, line) in lines.iter().enumerate() {
         let points = points(&line.spans, COLUMNS);
-        plot.curve(number, points.into_iter().map(|at| at.map(|(t, v)| (x.place(t), y.place(v)))));
+        let places = points.into_iter().map(|at| at.map(|(t, v)| (x.place(t), y.place(v))));
+        let places: Vec<Option<(f64, f64)>> = places.collect();
+        plot.curve(number, places.iter().copied());
+        if places.len() <= MARKED && line.spans.iter().all(Span::is_point) {
+            places.into_iter().flatten().for_each(|place| plot.mark(number, place));
+        }
     }
     let words: Vec<String> = lines.iter().map(|line| line.described(unit)).collect();
     plot.finish(name, title, words.join("; "))

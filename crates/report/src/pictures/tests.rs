@@ -317,6 +317,50 @@ fn values_as_they_are_have_the_quantiles_of_a_histogram() {
     assert_eq!(Quantiles::of_values(&[f64::NAN]), None);
 }
 
+/// Of 20 values, one that was seen in none of them was drawn as far as 99.999 %.
+#[test]
+fn a_distribution_ends_at_its_last_value() {
+    let path = |count: u32| {
+        let values: Vec<f64> = (1..=count).map(f64::from).collect();
+        let quantiles = Quantiles::of_values(&values).unwrap();
+        let curves = [Curve { name: "a".into(), quantiles }];
+        let picture = distribution("d", "D", &curves, Unit::Time);
+        assert_picture(&picture);
+        let svg = picture.element();
+        let path = svg.split("class=\"s s1\"").next().unwrap().rsplit(" d=\"").next().unwrap();
+        let points: Vec<(f64, f64)> = path
+            .trim_end_matches(['"', ' '])
+            .split(['M', 'L'])
+            .filter_map(|point| {
+                let (x, y) = point.split_once(' ')?;
+                Some((x.parse().ok()?, y.parse().ok()?))
+            })
+            .collect();
+        (points, svg.matches("<circle").count(), picture.description)
+    };
+    let (points, circles, described) = path(20);
+    let [.., (before, second), (last, largest)] = points[..] else { panic!("{points:?}") };
+    // from 82 to 464; 95 % are log10(0.05) of five decades
+    let expected = 82.0 + 382.0 * 20_f64.log10() / 5.0;
+    assert!((last - expected).abs() < 0.1 && before == last, "{points:?}");
+    assert!(second > largest, "{points:?}");
+    assert_eq!((circles, described.as_str()), (1, "a: min 1 ns, p50 10 ns, max 20 ns"));
+    let (points, circles, _) = path(1);
+    assert_eq!((points.last().map(|point| point.0), circles), (Some(82.0), 1));
+    let (points, circles, _) = path(200_000);
+    assert_eq!((points.last().map(|point| point.0), circles), (Some(464.0), 0));
+}
+
+#[test]
+fn values_at_moments_are_marked_points() {
+    let spans = [(0.0, 0.0), (1.0, 3.0), (2.0, 0.0)];
+    let spans = spans.map(|(second, value)| Span::point(second * SECOND, value)).into();
+    let line = Line { name: "open".to_owned(), spans };
+    let svg = over_time("o", "Open", &[line], Unit::Count, Height::FromZero).element();
+    let path = svg.split("class=\"s s1\"").next().unwrap().rsplit(" d=\"").next().unwrap();
+    assert_eq!((path.matches('L').count(), svg.matches("<circle").count()), (2, 3), "{svg}");
+}
+
 #[test]
 fn a_signed_scale_shows_both_signs_alike() {
     let scale = Scale::signed([-90_000.0, 3.0].into_iter());

@@ -11,13 +11,26 @@ pub struct Span {
     pub value: Option<f64>,
 }
 
-/// Points of `spans` by time. Up to `columns` spans, each has its beginning and its end. Of more, each of `columns` equal times has
+impl Span {
+    /// A value at a moment.
+    pub fn point(at_ns: f64, value: f64) -> Span {
+        Span { from_ns: at_ns, to_ns: at_ns, value: Some(value) }
+    }
+
+    /// Whether it is of a moment.
+    pub fn is_point(&self) -> bool {
+        self.from_ns == self.to_ns
+    }
+}
+
+/// Points of `spans` by time. Up to `columns` spans, each has its beginning and its end, or its moment. Of more, each of `columns` equal times has
 /// its smallest and its largest value, in their order: a single span that differs stays.
 pub fn points(spans: &[Span], columns: usize) -> Vec<Option<(f64, f64)>> {
     if spans.len() <= columns.max(1) {
         let mut out = Vec::with_capacity(spans.len() * 2);
         for span in spans {
             match span.value {
+                Some(value) if span.is_point() => out.push(Some((span.from_ns, value))),
                 Some(value) => out.extend([Some((span.from_ns, value)), Some((span.to_ns, value))]),
                 None => out.push(None),
             }

@@ -1,10 +1,8 @@
 //! Values by what they depend on: lines through points on two axes.
 
-use std::fmt::Write as _;
-
+use super::Picture;
 use super::plot::{Axis, Plot};
 use super::scale::{Scale, Unit};
-use super::{COLOURS, Picture, coordinate};
 
 /// Points of a line that are drawn; of more, every n-th.
 const MOST: usize = 400;
@@ -58,16 +56,7 @@ pub fn xy_on(
         let places: Vec<(f64, f64)> =
             points.iter().step_by(every).map(|(a, b)| (x.place(*a), y.place(*b))).collect();
         plot.curve(number, places.iter().copied().map(Some));
-        for (a, b) in places {
-            let (cx, cy) = plot.at(a, b);
-            let (cx, cy) = (coordinate(cx), coordinate(cy));
-            let class = number % COLOURS + 1;
-            // writing to a String cannot fail
-            let _ = write!(
-                plot.body(),
-                "<circle cx=\"{cx}\" cy=\"{cy}\" r=\"2.5\" class=\"s s{class}\"/>"
-            );
-        }
+        places.into_iter().for_each(|place| plot.mark(number, place));
     }
     let described = lines.iter().map(|line| {
         let point = |(a, b): &(f64, f64)| format!("{} at {}", unit.show(*b), below.unit.show(*a));

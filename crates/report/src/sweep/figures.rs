@@ -23,10 +23,51 @@ const METRICS: [Metric; 4] = [
     }),
 ];
 
+/// Where a run with these values is on the axis below, and the line that it belongs to.
+type Find<'a> = Box<dyn Fn(&[String]) -> Option<(f64, String)> + 'a>;
+
+/// The axis below: its name, its unit, where a run is on it, and the line that the run belongs to.
+struct Below<'a> {
+    name: &'a str,
+    unit: Unit,
+    find: Find<'a>,
+}
+
 /// The pictures that a sweep has.
 pub(super) fn pictures(sweep: &Sweep) -> Vec<Picture> {
-    let Some((below, unit)) = axis(sweep) else { return Vec::new() };
-    METRICS.iter().filter_map(|metric| picture(sweep, below, unit, metric)).collect()
+    let below = match &sweep.services {
+        Some(_) => Some(of_services()),
+        None => of_variables(sweep),
+    };
+    let Some(below) = below else { return Vec::new() };
+    METRICS.iter().filter_map(|metric| picture(sweep, &below, metric)).collect()
+}
+
+/// Of a test of services: the steps of the configuration test, a line for each service.
+fn of_services() -> Below<'static> {
+    let find = |values: &[String]| match values {
+        [test, service, load] if test == "configuration" => {
+            let share = load.strip_suffix("% of CIR")?.parse::<f64>().ok()?;
+            Some((share, service.clone()))
+        }
+        _ => None,
+    };
+    Below { name: "load, in percent of CIR", unit: Unit::Count, find: Box::new(find) }
+}
+
+/// The variable with the most numbers, a line for each combination of the others.
+fn of_variables(sweep: &Sweep) -> Option<Below<'_>> {
+    let (below, unit) = axis(sweep)?;
+    let find = move |values: &[String]| {
+        let (x, _) = values.get(below).and_then(|value| number(value))?;
+        let others = sweep.variables.iter().zip(values).enumerate();
+        let others: Vec<String> = others
+            .filter(|(place, _)| *place != below)
+            .map(|(_, (name, value))| format!("{name} {value}"))
+            .collect();
+        Some((x, others.join(", ")))
+    };
+    Some(Below { name: sweep.variables.get(below)?, unit, find: Box::new(find) })
 }
 
 /// The same for a page.
@@ -73,27 +114,22 @@ fn number(text: &str) -> Option<(f64, Unit)> {
     Some((bytes.get() as f64, Unit::Count))
 }
 
-fn picture(sweep: &Sweep, below: usize, unit: Unit, metric: &Metric) -> Option<Picture> {
+fn picture(sweep: &Sweep, below: &Below<'_>, metric: &Metric) -> Option<Picture> {
     let (file, title, of_metric, find) = metric;
     let mut lines: Vec<Points> = Vec::new();
     for of in sweep.repetitions() {
         let values: Vec<f64> =
             of.reports.iter().filter_map(|report| find(&report.total as &FlowReport)).collect();
-        let x = of.values.get(below).and_then(|value| number(value));
-        let (Some((x, _)), false) = (x, values.is_empty()) else { continue };
+        let (Some((x, name)), false) = ((below.find)(of.values), values.is_empty()) else {
+            continue;
+        };
         let y = values.iter().sum::<f64>() / values.len() as f64;
-        let others = sweep.variables.iter().zip(of.values).enumerate();
-        let others: Vec<String> = others
-            .filter(|(place, _)| *place != below)
-            .map(|(_, (name, value))| format!("{name} {value}"))
-            .collect();
-        let name = others.join(", ");
         match lines.iter_mut().find(|line| line.name == name) {
             Some(line) => line.points.push((x, y)),
             None => lines.push(Points { name, points: vec![(x, y)] }),
         }
     }
     lines.truncate(COLOURS);
-    let name = sweep.variables.get(below)?;
+    let (name, unit) = (below.name, below.unit);
     (!lines.is_empty()).then(|| xy(file, title, &lines, (name, unit), *of_metric))
 }

@@ -1,25 +1,28 @@
 //! A scenario run with several values of its variables, or several times: what changes with what.
 //!
 //! Runs with the same values are repetitions: tables have their mean and its 95 % interval by Student's t. A run is one value; nothing is
-//! said of what happened within it. Renderings: `text.rs`, `page.rs`, `rows.rs` (CSV, Markdown), `figures.rs`.
+//! said of what happened within it. `services.rs` has what tests of services show. Renderings: `text.rs`, `page.rs`, `rows.rs` (CSV,
+//! Markdown), `figures.rs`.
 
 mod figures;
 mod page;
 mod rows;
+mod services;
 #[cfg(test)]
 mod tests;
 mod text;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use services::{Service, ServiceTest};
 
-use crate::columns::{Column, FLOW, In, Number, SESSION};
+use crate::columns::{Column, FLOW, In, Number, SESSION, Shown};
 use crate::exit::Exit;
 use crate::format::{Presentable, Rendering};
 use crate::human;
 use crate::json;
 use crate::junit;
-use crate::model::{End, FlowReport, Report, SCHEMA_VERSION, SessionReport};
+use crate::model::{ABORT_ON_FAIL, End, FlowReport, Report, SCHEMA_VERSION, SessionReport};
 use crate::pictures::Picture;
 use crate::student::mean_within;
 use crate::verdict;
@@ -36,6 +39,9 @@ pub struct Sweep {
     /// The standard by which the runs are a test: "ITU-T Y.1564"; absent for others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<String>,
+    /// Of a test of services: what they were promised, and how they were tested; absent for others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub services: Option<ServiceTest>,
     /// The variables that had several values; none where the same was run again and again.
     pub variables: Vec<String>,
     /// How many runs there were to be.
@@ -72,6 +78,22 @@ pub(crate) struct Mean {
     pub within: Option<f64>,
 }
 
+impl Mean {
+    /// With its interval. Where that would go below nothing, which no count and no rate can, it is told by its ends.
+    fn shown(self, how: Shown) -> String {
+        let shown = how.show(self.value);
+        let real = |value: f64| how.show(Number::Real(value));
+        let (mean, signed) = (self.value.real(), matches!(how, Shown::Time | Shown::Deviation));
+        match self.within {
+            Some(within) if within > mean && !signed => {
+                format!("{shown} ({} to {})", how.show(Number::Whole(0)), real(mean + within))
+            }
+            Some(within) if within > 0.0 => format!("{shown} ± {}", real(within)),
+            _ => shown,
+        }
+    }
+}
+
 impl Sweep {
     /// Without runs.
     pub fn new(
@@ -88,6 +110,7 @@ impl Sweep {
             wirebeat_version,
             command_line,
             test: None,
+            services: None,
             variables,
             planned,
             points,
@@ -98,7 +121,9 @@ impl Sweep {
     /// Adds a run.
     pub fn add(&mut self, values: Vec<String>, report: Report) {
         self.points.push(Point { values, report });
-        let missing = if self.is_cut_off() { Exit::Unfinished } else { Exit::Done };
+        // runs behind one that broke what was expected of it were not wanted
+        let missing =
+            if self.is_cut_off() && !self.is_aborted() { Exit::Unfinished } else { Exit::Done };
         let judged = self.points.iter().filter(|point| !is_stopped(&point.report));
         let exits = judged.filter_map(|point| Exit::of(point.report.exit_code));
         self.exit_code = exits.fold(missing, Exit::and).code();
@@ -108,6 +133,12 @@ impl Sweep {
     pub(crate) fn is_cut_off(&self) -> bool {
         self.points.len() < self.planned
             || self.points.iter().any(|point| is_stopped(&point.report))
+    }
+
+    /// Whether a run broke what was expected of it, and ended all of them.
+    fn is_aborted(&self) -> bool {
+        let aborted = |end: &End| matches!(end, End::Stopped { signal } if signal == ABORT_ON_FAIL);
+        self.points.last().is_some_and(|point| aborted(&point.report.end))
     }
 
     /// How many runs went to their end.
@@ -127,11 +158,14 @@ impl Sweep {
             (0, _, false) => format!("{}  ", verdict::PASS),
             (failed, all, _) => format!("{}  {failed} of {all} failed.  ", verdict::FAIL),
         };
-        let title = self.test.as_deref().map_or_else(String::new, |test| format!("{test}  "));
+        let title = self.services.as_ref().and_then(|services| services.title.as_deref());
+        let title: String =
+            title.into_iter().chain(self.test.as_deref()).map(|word| format!("{word}  ")).collect();
         let runs = human::counted(made as u64, "run");
-        let of = match self.is_cut_off() {
-            true => format!(" of {}: unfinished", self.planned),
-            false => String::new(),
+        let of = match (self.is_cut_off(), self.is_aborted()) {
+            (true, true) => format!(" of {}: ended by {ABORT_ON_FAIL}", self.planned),
+            (true, false) => format!(" of {}: unfinished", self.planned),
+            (false, _) => String::new(),
         };
         format!("{outcome}{title}wirebeat {}  {runs}{of}", self.wirebeat_version)
     }
@@ -172,6 +206,9 @@ impl Sweep {
     /// The tables: of all flows together, and of each group of sessions.
     pub(crate) fn tables(&self) -> Vec<Table> {
         let reports = || self.points.iter().map(|point| &point.report);
+        if let Some(test) = &self.services {
+            return services::tables(self, test);
+        }
         let mut tables = Vec::new();
         if reports().any(|report| !report.flows.is_empty()) {
             tables.push(self.table("all flows".to_owned(), FLOW, &|report: &Report| {
@@ -233,28 +270,18 @@ impl Sweep {
             }
             row.extend(columns.iter().map(|column| {
                 let values: Vec<Number> = found.iter().filter_map(column.value).collect();
-                mean(&values).map_or_else(
-                    || "-".to_owned(),
-                    |of| {
-                        let shown = column.shown.show(of.value);
-                        match of.within {
-                            Some(within) if within > 0.0 => {
-                                format!("{shown} ± {}", column.shown.show(Number::Real(within)))
-                            }
-                            _ => shown,
-                        }
-                    },
-                )
+                mean(&values).map_or_else(|| "-".to_owned(), |of| of.shown(column.shown))
             }));
             row
         });
-        Table { title, variables: self.variables.len(), names, heads, rows: rows.collect() }
+        let (variables, notes) = (self.variables.len(), Vec::new());
+        Table { title, variables, names, heads, rows: rows.collect(), notes }
     }
 }
 
 /// Whether a signal cut it off: a request may be that of `--abort-on-fail`.
 fn is_stopped(report: &Report) -> bool {
-    matches!(&report.end, End::Stopped { signal } if signal != "request")
+    matches!(&report.end, End::Stopped { signal } if signal != "request" && signal != ABORT_ON_FAIL)
 }
 
 /// The outcome of a run that was not stopped by a signal: half a run fails nothing.
@@ -292,6 +319,8 @@ pub(crate) struct Table {
     pub names: usize,
     pub heads: Vec<String>,
     pub rows: Vec<Vec<String>>,
+    /// What is to be known of single rows.
+    pub notes: Vec<String>,
 }
 
 /// The mean of values; a bound stands for itself where all are bounds.
@@ -345,7 +374,8 @@ impl Presentable for Sweep {
         let runs = runs.map(|(name, point)| (name.as_str(), &point.report));
         let missing = self
             .is_cut_off()
-            .then(|| format!("{} of {} runs were made whole", self.whole(), self.planned));
+            .then(|| format!("{} of {} runs were made whole", self.whole(), self.planned))
+            .filter(|_| !self.is_aborted());
         Some(junit::runs(runs, missing.as_deref()))
     }
 }

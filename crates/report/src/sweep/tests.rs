@@ -69,3 +69,102 @@ fn an_interval_is_that_of_student() {
     assert_eq!(super::mean(&[]), None);
     assert_eq!(super::mean(&[Number::Whole(7)]).unwrap().within, None);
 }
+
+/// Two services: one passes its steps, of the other nothing arrives.
+fn services() -> Sweep {
+    let variables = ["test", "service", "load"].map(str::to_owned).to_vec();
+    let mut sweep = Sweep::new("0.1.0".to_owned(), Vec::new(), variables, 3);
+    sweep.test = Some("ITU-T Y.1564".to_owned());
+    let service = |name: &str| Service {
+        name: name.to_owned(),
+        committed: "5Mbps".to_owned(),
+        excess: (name == "voice").then(|| "1Mbps".to_owned()),
+        criteria: vec!["loss == 0%".to_owned()],
+    };
+    sweep.services = Some(ServiceTest {
+        title: Some("site </h1> 3".to_owned()),
+        services: vec![service("voice"), service("video")],
+        step_ns: 10_000_000_000,
+        performance_ns: Some(5_000_000_000),
+        deviations: vec!["performance test of 5 s".to_owned()],
+    });
+    let criterion = |text: &str, met| Expectation {
+        text: text.to_owned(),
+        measured: "3".to_owned(),
+        met,
+        ..Expectation::default()
+    };
+    for load in ["25% of CIR", "CIR + EIR"] {
+        let mut report = report(0);
+        report.flows[0].expectations = vec![criterion("rate.received >= 4.95Mbps", true)];
+        report.judge();
+        sweep.add(["configuration", "voice", load].map(str::to_owned).to_vec(), report);
+    }
+    let mut all = report(0);
+    all.flows[0].expectations = vec![criterion("loss == 0%", true)];
+    let mut video = all.flows[0].clone();
+    video.name = "video".to_owned();
+    video.expectations = vec![criterion("loss == 0%", false), criterion("lost == 0", false)];
+    if let Some(received) = &mut video.received {
+        received.received.frames = 0;
+    }
+    all.flows.push(video);
+    all.judge();
+    sweep.add(["performance", "all", "CIR"].map(str::to_owned).to_vec(), all);
+    sweep
+}
+
+#[test]
+fn each_service_has_its_row_its_verdict_and_what_it_was_promised() {
+    let sweep = services();
+    let text = sweep.text(Rendering::default());
+    assert!(text.contains("site </h1> 3  ITU-T Y.1564  wirebeat 0.1.0"), "{text}");
+    assert!(text.contains("steps of 10.0 s, performance test of 5.00 s"), "{text}");
+    assert!(text.contains("voice, CIR + EIR: PASS by rate.received >= 4.95Mbps"), "{text}");
+    let row = |begin: &[&str]| {
+        let is = |line: &&str| line.split_whitespace().take(4).eq(begin.iter().copied());
+        text.lines().any(|line| is(&line))
+    };
+    assert!(row(&["performance", "all", "CIR", "FAIL"]), "{text}");
+    assert!(row(&["performance", "voice", "CIR", "PASS"]), "{text}");
+    assert!(row(&["performance", "video", "CIR", "FAIL"]), "{text}");
+    let page = sweep.html(Rendering::default());
+    for part in ["site &lt;/h1&gt; 3", "<h2>acceptance criteria</h2>", "Not as the standard has it"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(sweep.markdown(Rendering::default()).contains("## acceptance criteria"));
+    let names: Vec<String> = sweep.pictures().into_iter().map(|picture| picture.name).collect();
+    assert_eq!(names, ["sweep-received", "sweep-loss", "sweep-delay"]);
+    let back: Sweep = serde_json::from_str(&sweep.json(Rendering::default())).unwrap();
+    assert_eq!(back.services, sweep.services);
+}
+
+/// The first twenty findings were criteria of a service of which nothing arrived.
+#[test]
+fn what_did_not_arrive_is_said_first_and_once() {
+    let mut sweep = services();
+    let lines = text::findings(&sweep);
+    assert!(lines[0].starts_with("nothing arrived of video in 1 of 1 run: check"), "{lines:?}");
+    assert!(!lines.iter().any(|line| line.contains("FAIL")), "{lines:?}");
+    // what arrived and was not good enough is on one line
+    for flow in &mut sweep.points[2].report.flows {
+        if let Some(received) = &mut flow.received {
+            received.received.frames = 1;
+        }
+    }
+    let lines = text::findings(&sweep);
+    let failed: Vec<_> = lines.iter().filter(|line| line.contains("FAIL")).collect();
+    assert_eq!(failed.len(), 1, "{lines:?}");
+    assert!(failed[0].ends_with("FAIL video: loss == 0% (measured 3), lost == 0 (measured 3)"));
+}
+
+/// "lost 1.00 ± 12.7" looked like fewer than none.
+#[test]
+fn an_interval_of_a_count_does_not_go_below_none() {
+    let of = |value, within| Mean { value: Number::Real(value), within: Some(within) };
+    assert_eq!(of(1.0, 12.7).shown(Shown::Count), "1.00 (0 to 13.7)");
+    assert_eq!(of(100.0, 12.7).shown(Shown::Count), "100 ± 12.7");
+    assert_eq!(of(1.0, 2.0).shown(Shown::Time), "1 ns ± 2 ns");
+    assert_eq!(of(1.0, 0.0).shown(Shown::Count), "1.00");
+}

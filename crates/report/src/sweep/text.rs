@@ -3,7 +3,7 @@
 use super::Sweep;
 use crate::format::Rendering;
 use crate::human;
-use crate::model::Verdict;
+use crate::model::{Expected, FindingKind, FlowReport, Report, Verdict};
 use crate::text::WIDTH;
 use crate::text::style::{Style, clean, cut, hang};
 use crate::text::table::{Cell, Table};
@@ -38,9 +38,15 @@ pub(super) fn sweep(sweep: &Sweep, rendering: Rendering) -> String {
             }
             tables.push(table.render(2, style));
         }
-        parts.push(style.strong(&clean(&of.title)) + "\n" + &tables.join("\n"));
+        let notes = of.notes.iter().map(|note| hang("  ", &clean(note), WIDTH) + "\n");
+        let notes: String = notes.collect();
+        parts.push(style.strong(&clean(&of.title)) + "\n" + &tables.join("\n") + &notes);
     }
     parts.push(notes(sweep, style));
+    if let Some(test) = sweep.services.as_ref().filter(|test| !test.deviations.is_empty()) {
+        let lines = test.deviations.iter().map(|text| hang("  ", &clean(text), WIDTH) + "\n");
+        parts.push(style.strong("not as the standard has it") + "\n" + &lines.collect::<String>());
+    }
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
 }
@@ -69,31 +75,18 @@ fn blocks(heads: &[String], rows: &[Vec<String>], names: usize) -> Vec<Vec<usize
 
 fn headline(sweep: &Sweep, style: Style) -> String {
     let sentence = clean(&sweep.sentence());
-    match sweep.exit_code {
+    let sentence = match sweep.exit_code {
         0 => style.strong(&sentence) + "\n",
         _ => style.bad(&sentence) + "\n",
-    }
+    };
+    let durations = sweep.services.as_ref().map(|test| super::services::durations(test) + "\n");
+    sentence + &durations.unwrap_or_default()
 }
 
 /// What is to be known of single runs.
 fn notes(sweep: &Sweep, style: Style) -> String {
-    let (mut lines, mut after) = (Vec::new(), Vec::new());
-    for (place, point) in sweep.points.iter().enumerate() {
-        let name = clean(&sweep.name(place));
-        let told = |text: &str| hang("  ", &format!("{name}: {}", clean(text)), WIDTH) + "\n";
-        let mut line = |text: &str| lines.push(told(text));
-        match point.report.verdict {
-            Verdict::Done | Verdict::Unmet => {}
-            other => line(&verdict::word(other).replace('_', " ")),
-        }
-        for expected in point.report.expectations().filter(|of| !of.expectation.met) {
-            let outcome = expected.expectation.outcome();
-            line(&format!("{outcome} {}: {}", expected.text(), expected.expectation.found()));
-        }
-        // what failed stands before what makes numbers less certain
-        after.extend(point.report.findings.iter().map(|finding| told(&finding.message)));
-    }
-    lines.extend(after);
+    let mut lines: Vec<String> =
+        findings(sweep).iter().map(|text| hang("  ", &clean(text), WIDTH) + "\n").collect();
     if lines.is_empty() {
         return String::new();
     }
@@ -104,4 +97,87 @@ fn notes(sweep: &Sweep, style: Style) -> String {
         more => format!("  and {} more: --json FILE\n", human::count(more as u64)),
     };
     format!("{}\n{}{more}", style.strong("findings"), lines.concat())
+}
+
+/// The same, a line for each: what did not arrive at all, then what was not met, then what makes numbers less certain.
+pub(super) fn findings(sweep: &Sweep) -> Vec<String> {
+    let (mut lines, mut after) = (nothing_arrived(sweep), Vec::new());
+    for (place, point) in sweep.points.iter().enumerate() {
+        let name = sweep.name(place);
+        let report = &point.report;
+        match report.verdict {
+            Verdict::Done | Verdict::Unmet => {}
+            other => lines.push(format!("{name}: {}", verdict::word(other).replace('_', " "))),
+        }
+        lines.extend(unmet(report).into_iter().map(|line| format!("{name}: {line}")));
+        // of what did not arrive it is told above
+        let told = report.flows.iter().any(is_silent);
+        let others = report.findings.iter();
+        let others = others.filter(|of| !told || of.kind != FindingKind::NothingReceived);
+        after.extend(others.map(|finding| format!("{name}: {}", finding.message)));
+    }
+    lines.extend(after);
+    lines
+}
+
+/// Whether a flow was sent, and nothing of it arrived.
+fn is_silent(flow: &FlowReport) -> bool {
+    flow.sent.as_ref().is_some_and(|sent| sent.sent.frames > 0)
+        && flow.received.as_ref().is_some_and(|of| of.received.frames == 0)
+}
+
+/// The flows of which nothing arrived, once for all runs.
+fn nothing_arrived(sweep: &Sweep) -> Vec<String> {
+    const HINT: &str =
+        "check its addresses, ports and VLAN, and what filters or polices it on the way";
+    let mut names: Vec<&str> = Vec::new();
+    let reports = || sweep.points.iter().map(|point| &point.report);
+    for flow in reports().flat_map(|report| &report.flows).filter(|flow| is_silent(flow)) {
+        if !names.contains(&flow.name.as_str()) {
+            names.push(&flow.name);
+        }
+    }
+    let line = |name: &str| {
+        let all = || reports().filter(|report| report.flows.iter().any(|flow| flow.name == name));
+        let silent = || {
+            let is = |flow: &FlowReport| flow.name == name && is_silent(flow);
+            all().filter(move |report| report.flows.iter().any(is))
+        };
+        let why = silent().find_map(|report| {
+            let of = report.findings.iter().find(|of| of.kind == FindingKind::NothingReceived)?;
+            Some(of.message.split_once(": ").map_or(of.message.as_str(), |(_, why)| why))
+        });
+        let (silent, all) = (silent().count() as u64, all().count() as u64);
+        let runs = format!("{} of {}", human::count(silent), human::counted(all, "run"));
+        format!("nothing arrived of {name} in {runs}: {}", why.unwrap_or(HINT))
+    };
+    names.into_iter().map(line).collect()
+}
+
+/// What was not met, a line for each flow or group; without flows of which nothing arrived.
+fn unmet(report: &Report) -> Vec<String> {
+    let silent = |of: &Expected<'_>| {
+        report.flows.iter().any(|flow| Some(flow.name.as_str()) == of.of && is_silent(flow))
+    };
+    let all: Vec<Expected<'_>> =
+        report.expectations().filter(|of| !of.expectation.met && !silent(of)).collect();
+    let of_one = |all: &[Expected<'_>]| {
+        let failed = all.iter().any(|of| of.expectation.undecided.is_none());
+        let word = if failed { verdict::FAIL } else { verdict::UNDECIDED };
+        match all {
+            [one] => format!("{word} {}: {}", one.text(), one.expectation.found()),
+            several => {
+                let each = several
+                    .iter()
+                    .map(|of| format!("{} ({})", of.expectation.text, of.expectation.found()));
+                let each: Vec<String> = each.collect();
+                format!(
+                    "{word} {}: {}",
+                    several.first().map_or("", Expected::whom),
+                    each.join(", ")
+                )
+            }
+        }
+    };
+    all.chunk_by(|one, other| one.of == other.of).map(of_one).collect()
 }

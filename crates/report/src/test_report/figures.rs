@@ -28,7 +28,7 @@ fn throughput(test: &TestReport) -> Option<Picture> {
         let points: Vec<(f64, f64)> = test.sizes.iter().filter_map(of).collect();
         let ratio =
             test.sizes.iter().find_map(|size| Some(size.throughput.get(goal)?.loss_ratio))?;
-        let name = format!("loss allowed: {}", super::text::tolerance(ratio));
+        let name = format!("loss allowed: {}", super::tables::tolerance(ratio));
         (points.len() > 1).then_some(Points { name, points })
     };
     let mut lines: Vec<Points> = (0..goals.min(COLOURS - 1)).filter_map(line).collect();

@@ -1,11 +1,13 @@
 //! What a standard test of a device came to: RFC 2544 with its throughput, latency, frame loss rate and back-to-back frames.
 //!
 //! A test is many trials on one lab; each keeps the sender's own books, so that a load that was not offered is not taken for one.
-//! Terms are those of RFC 1242 and RFC 9971. Renderings: `text.rs`, `page.rs`, `rows.rs` (CSV, Markdown), `figures.rs`.
+//! Terms are those of RFC 1242 and RFC 9971. What text, page and Markdown have in common is in `tables.rs`; renderings: `text.rs`,
+//! `page.rs`, `rows.rs` (CSV, Markdown), `figures.rs`.
 
 mod figures;
 mod page;
 mod rows;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -34,6 +36,9 @@ pub struct TestReport {
     pub command_line: Vec<String>,
     /// The standard: "RFC 2544".
     pub test: String,
+    /// What the result is headed with, as the name of the device; absent where nothing was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// When it started: RFC 3339, UTC.
     pub started: String,
     /// How long it took.
@@ -87,6 +92,9 @@ pub struct SizeReport {
     pub frame_bytes: Option<f64>,
     /// Why nothing was measured.
     pub skipped: Option<String>,
+    /// Why no frame came through by which the device was to learn; absent where one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unlearned: Option<String>,
     /// The highest load of a port, in frames per second.
     pub max_frames_per_second: Option<f64>,
     /// The throughput that was required, in frames per second of each sending port.
@@ -157,6 +165,8 @@ pub enum SearchOutcome {
     NothingBorne,
     /// The trials contradicted each other until the search gave up.
     NoConvergence,
+    /// The device loses a share of all frames whatever the load: the bounds say where none was lost by chance.
+    ByChance,
     /// The test ended before the search did.
     Unfinished,
 }
@@ -204,12 +214,35 @@ pub struct BackToBack {
     pub max: Option<u64>,
     /// Their sample standard deviation.
     pub standard_deviation: Option<f64>,
-    /// Whether the longest burst that was tried was borne, so that the device may bear longer ones.
+    /// Whether the device may bear longer ones: the longest burst that was tried was borne, or the tester may have lost frames of a
+    /// longer one itself.
     pub at_least: bool,
+    /// How many of `bursts` were limited by the tester: of the shortest burst that was not borne it may have lost the frames itself.
+    #[serde(default)]
+    pub limited_by_tester: u32,
+    /// Each repetition, in the order of `bursts`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repetitions: Vec<BurstRepetition>,
     /// How long the mean burst takes (RFC 9004, Implied DUT Buffer Time).
     pub implied_buffer_ns: Option<f64>,
     /// The same less what was forwarded meanwhile (RFC 9004, Corrected DUT Buffer Time).
     pub corrected_buffer_ns: Option<f64>,
+    /// Why there is no `corrected_buffer_ns`; absent where there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncorrected: Option<String>,
+}
+
+/// One search for the longest burst.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BurstRepetition {
+    /// The longest burst of which nothing was lost, in frames.
+    pub frames: u64,
+    /// The lowest rate within its bursts, in frames per second.
+    pub burst_rate: f64,
+    /// Whether the longest burst that was tried was borne.
+    pub at_least: bool,
+    /// Whether the tester may have lost frames of the shortest burst that was not borne.
+    pub limited_by_tester: bool,
 }
 
 /// How long a device goes on losing frames after an overload.
@@ -223,10 +256,18 @@ pub struct Recovery {
     pub load: f64,
     /// How long that took.
     pub window_ns: u64,
+    /// Whether the overload was above the throughput; else there are no trials.
+    #[serde(default = "yes")]
+    pub overloaded: bool,
     /// Each trial.
     pub times: Vec<RecoveryTime>,
-    /// The mean of the upper bounds.
+    /// The mean of the upper bounds; `null` where there is no trial.
     pub mean_ns: Option<f64>,
+}
+
+/// Results without the word are of devices that were overloaded.
+fn yes() -> bool {
+    true
 }
 
 /// When the last frame was lost after an overload, by the time at which it was due, from the end of the overload: between two bounds.
@@ -266,8 +307,11 @@ pub struct TrialReport {
     pub trial_ns: u64,
     /// Frames sent, by all ports.
     pub sent: u64,
-    /// Frames received, each once.
+    /// Frames received, duplicates included, as in reports of runs.
     pub received: u64,
+    /// Different frames received: those sent less those lost.
+    #[serde(default)]
+    pub unique: u64,
     /// Frames lost.
     pub lost: u64,
     /// Lost of sent, of 1.
@@ -290,10 +334,13 @@ pub struct TrialReport {
 }
 
 impl SizeReport {
-    /// Whether the device bears what was required, for every goal; `None` where nothing was. What was not measured is not met.
+    /// Whether the device bears what was required, for every goal; `None` where nothing was. What was not measured, or is chance, is
+    /// not met.
     pub fn met(&self) -> Option<bool> {
         let required = self.required_frames_per_second?;
-        let bears = |of: &Throughput| of.lower.is_some_and(|lower| lower >= required);
+        let bears = |of: &Throughput| {
+            of.outcome != SearchOutcome::ByChance && of.lower.is_some_and(|lower| lower >= required)
+        };
         Some(!self.throughput.is_empty() && self.throughput.iter().all(bears))
     }
 }
@@ -346,8 +393,8 @@ impl Presentable for TestReport {
             false => json::pretty(&self.clone().without_histograms()),
         }
     }
-    fn html(&self, rendering: Rendering) -> String {
-        page::test(self, rendering)
+    fn html(&self, _: Rendering) -> String {
+        page::test(self)
     }
     fn csv(&self) -> Option<String> {
         Some(rows::csv(self))

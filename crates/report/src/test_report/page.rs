@@ -3,20 +3,24 @@
 use maud::{Markup, html};
 
 use super::figures::gallery;
+use super::tables::{ResultTable, tables};
 use super::{TestReport, text};
-use crate::format::{Colour, Rendering};
-use crate::html::{galleries, page, told};
+use crate::html::{galleries, page, scroll, told};
 use crate::human;
 use crate::model::Verdict;
+use crate::provenance::{facts, list};
 
 /// Writes a test.
-pub(super) fn test(test: &TestReport, rendering: Rendering) -> String {
+pub(super) fn test(test: &TestReport) -> String {
     let good = test.verdict == Verdict::Done;
-    let plain = Rendering { colour: Colour::Never, details: true, ..rendering };
-    let all = text::test(test, plain);
+    let title = test.title.as_deref().unwrap_or(&test.test);
+    let of_run = test.last_trial.as_deref();
+    let facts = facts(&test.started, Some(test.duration_ns), &test.command_line, of_run);
+    let trials = text::trials_and_place(test);
     let main = html! {
-        h1 { (told(&test.test)) }
-        p.dim { (told(&test.started)) ", " (human::long_time(test.duration_ns)) ", " (told(&human::end(&test.end))) }
+        h1 { (told(title)) }
+        p.dim { @if test.title.is_some() { (told(&test.test)) ", " } (told(&human::end(&test.end))) }
+        (list(&facts))
         div.verdict.bad[!good] {
             span.mark aria-hidden="true" { @if good { "✓" } @else { "✗" } }
             @if let Some(word) = test.outcome() { (word) ". " }
@@ -25,55 +29,56 @@ pub(super) fn test(test: &TestReport, rendering: Rendering) -> String {
                 Verdict::Unmet => { "Below the required throughput of " (told(test.parameters.required.as_deref().unwrap_or_default())) },
                 _ => { "Unfinished: what is here is right as far as the test went" },
             }
-            small { "Highest load " (told(&test.parameters.max_load)) ", trials of " (human::long_time(test.parameters.trial_ns)) }
+            small {
+                "Highest load " (told(&test.parameters.max_load)) ", trials of " (human::long_time(test.parameters.trial_ns))
+                ", " (told(&test.parameters.search)) " to " (human::percent(test.parameters.width))
+            }
         }
-        (throughput(test))
-        (galleries(&[gallery(test)]))
         (notes("Findings", &test.findings))
+        @for table in tables(test) { (results(&table)) }
+        (galleries(&[gallery(test)]))
         (notes("Not as the standard has it", &test.deviations))
-        section {
-            h2 { "Every trial" }
-            pre { (wirebeat_units::printable::printable_lines(&all)) }
-        }
-        @if !test.command_line.is_empty() {
+        @if !trials.is_empty() {
             section {
-                h2 { "Run it again" }
-                pre.shell { (crate::text::command_of(&test.command_line)) }
+                h2 { "Every trial" }
+                pre { (wirebeat_units::printable::printable_lines(&trials)) }
             }
         }
         footer { "Made by wirebeat " (told(&test.wirebeat_version)) "." }
     };
-    page(&format!("{}, {}", test.test, test.started), &main)
+    page(&format!("{title}, {}", test.started), &main)
 }
 
-fn throughput(test: &TestReport) -> Markup {
-    let rows =
-        || test.sizes.iter().flat_map(|size| size.throughput.iter().map(move |of| (size, of)));
+/// A table of results, with what is to be known of its rows.
+fn results(of: &ResultTable) -> Markup {
+    let name = |place: usize| place == 0;
+    // the last column has remarks where it has no head
+    let number =
+        |place: usize| !name(place) && of.heads.get(place).is_some_and(|head| !head.is_empty());
     let table = html! {
         table {
-            thead { tr {
-                th scope="col" { "frame" } th.n scope="col" { "loss allowed" } th.n scope="col" { "throughput" }
-                th.n scope="col" { "on the line" } th.n scope="col" { "of max" } th scope="col" { "" }
-            } }
-            tbody {
-                @for (size, of) in rows() {
-                    tr {
-                        th scope="row" { (told(&size.size)) }
-                        td.n { (text::tolerance(of.loss_ratio)) }
-                        td.n { (text::rate(of)) }
-                        td.n { (of.line_bits_per_second.map_or_else(|| "-".to_owned(), human::bit_rate)) }
-                        td.n { (of.of_max.map_or_else(|| "-".to_owned(), human::percent)) }
-                        td { (text::remark(of)) }
-                    }
-                }
-            }
+            thead { tr { @for (place, head) in of.heads.iter().enumerate() {
+                th.n[number(place)] scope="col" { (head) }
+            } } }
+            tbody { @for row in &of.rows { tr { @for (place, cell) in row.iter().enumerate() {
+                @if name(place) { th scope="row" { (told(&cell.text)) } }
+                @else { td.n[number(place)].bad[cell.bad] { (told(&cell.text)) } }
+            } } } }
         }
     };
     html! {
-        @if rows().next().is_some() {
-            section { h2 { "Throughput of each sending port" } (crate::html::scroll("throughput", &table)) }
+        section {
+            h2 { (capital(of.title)) }
+            (scroll(of.title, &table))
+            @for note in &of.notes { p.dim { (told(note)) } }
         }
     }
+}
+
+/// With a capital letter.
+pub(super) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn notes(title: &str, notes: &[String]) -> Markup {

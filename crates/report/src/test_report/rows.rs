@@ -1,19 +1,24 @@
 //! A test as rows: CSV with a row for each trial and each result, Markdown with the results.
 
-use super::{TestReport, text};
+use serde::Serialize;
+
+use super::page::capital;
+use super::tables::tables;
+use super::{SearchOutcome, TestReport, text};
 use crate::csv::field;
-use crate::human;
 use crate::markdown::{MARK, escape, rows};
+use crate::provenance::facts;
 
 /// What the head of a file begins with: as that of reports, by which a file is known as ours.
 const HEAD: &str = "kind,name,frame_bytes,goal_loss_ratio,outcome,intended_frames_per_second,offered_frames_per_second,\
 upper_frames_per_second,trial_ns,sent_frames,received_frames,lost_frames,loss_ratio,duplicate_frames,reordered_frames,\
-delay_p50_ns,delay_p99_ns,lateness_p99_ns,burst_frames,tagged_ns,doubt,recovery_least_ns,recovery_most_ns,silence_ns,repeated\r\n";
+delay_p50_ns,delay_p99_ns,lateness_p99_ns,burst_frames,tagged_ns,doubt,recovery_least_ns,recovery_most_ns,silence_ns,repeated,\
+unique_frames,purpose\r\n";
 
 /// How many columns there are.
-const CELLS: usize = 25;
+const CELLS: usize = 27;
 
-/// Writes the rows of a test. `offered_frames_per_second` of a result is the throughput.
+/// Writes the rows of a test; docs/rfc2544.md says what the columns are.
 pub(super) fn csv(test: &TestReport) -> String {
     let mut out = HEAD.to_owned();
     let mut row = |cells: [String; CELLS]| out += &(cells.join(",") + "\r\n");
@@ -35,10 +40,7 @@ pub(super) fn csv(test: &TestReport) -> String {
         for of in &size.throughput {
             let mut cells = begin("throughput");
             cells[3] = of.loss_ratio.to_string();
-            cells[4] = field(&serde_json::to_value(of.outcome).map_or_else(
-                |_| String::new(),
-                |word| word.as_str().unwrap_or_default().to_owned(),
-            ));
+            cells[4] = word(of.outcome);
             cells[6] = real(of.lower);
             cells[7] = real(of.upper);
             cells[8] = of.trial_ns.to_string();
@@ -55,14 +57,24 @@ pub(super) fn csv(test: &TestReport) -> String {
             }
         }
         if let Some(of) = &size.back_to_back {
-            for burst in &of.bursts {
+            for burst in &of.repetitions {
                 let mut cells = begin("back-to-back");
-                cells[6] = of.burst_rate.to_string();
-                cells[18] = burst.to_string();
+                cells[4] = word(match (burst.limited_by_tester, burst.at_least) {
+                    (true, _) => SearchOutcome::AtLeastByTester,
+                    (false, true) => SearchOutcome::AtLeast,
+                    (false, false) => SearchOutcome::Found,
+                });
+                cells[6] = burst.burst_rate.to_string();
+                cells[18] = burst.frames.to_string();
                 row(cells);
             }
         }
         if let Some(of) = &size.recovery {
+            if !of.overloaded {
+                let mut cells = begin("recovery");
+                cells[4] = "not_overloaded".to_owned();
+                row(cells);
+            }
             for time in &of.times {
                 let mut cells = begin("recovery");
                 cells[6] = of.overload.to_string();
@@ -83,7 +95,6 @@ pub(super) fn csv(test: &TestReport) -> String {
         }
         for trial in &size.trials {
             let mut cells = begin("trial");
-            cells[4] = field(&trial.purpose);
             cells[5] = trial.intended.to_string();
             cells[6] = trial.offered.to_string();
             cells[8] = trial.trial_ns.to_string();
@@ -98,64 +109,37 @@ pub(super) fn csv(test: &TestReport) -> String {
             cells[17] = whole(trial.lateness_p99_ns);
             cells[24] = trial.repeated.to_string();
             cells[20] = field(trial.doubt.as_deref().unwrap_or_default());
+            cells[25] = trial.unique.to_string();
+            cells[26] = field(&trial.purpose);
             row(cells);
         }
     }
     out
 }
 
+/// A word of the model.
+fn word(of: impl Serialize) -> String {
+    let word = serde_json::to_value(of).ok();
+    word.and_then(|word| Some(field(word.as_str()?))).unwrap_or_default()
+}
+
 /// Writes the results of a test.
 pub(super) fn markdown(test: &TestReport) -> String {
-    let (title, started) = (escape(&test.test), escape(&test.started));
+    let title = escape(test.title.as_deref().unwrap_or(&test.test));
     let verdict = escape(text::verdict(test).trim_end());
-    let mut out = format!("{MARK} {title}\n\n{started}. {verdict}\n");
-    let throughput = test.sizes.iter().flat_map(|size| {
-        size.throughput.iter().map(|of| {
-            vec![
-                size.size.clone(),
-                text::tolerance(of.loss_ratio),
-                text::rate(of),
-                of.line_bits_per_second.map_or_else(|| "-".to_owned(), human::bit_rate),
-                of.of_max.map_or_else(|| "-".to_owned(), human::percent),
-                text::remark(of).to_owned(),
-            ]
-        })
-    });
-    let heads = ["frame", "loss allowed", "throughput", "on the line", "of max", ""];
-    out += &rows("Throughput", &heads, throughput.collect());
-    let latency = test.sizes.iter().filter_map(|size| {
-        let of = size.latency.as_ref()?;
-        let p99 = of.delay_ns.last().and_then(|stats| stats.percentiles.p99);
-        let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), human::time);
-        let p99 = time(p99.map(|ns| ns as f64));
-        Some(vec![size.size.clone(), human::fine_frame_rate(of.load), time(of.tagged_mean_ns), p99])
-    });
-    out += &rows("Latency", &["frame", "load", "tagged frame", "p99"], latency.collect());
-    let loss = test.sizes.iter().flat_map(|size| {
-        size.loss_rate.iter().map(|at| {
-            let load = human::fine_frame_rate(at.load);
-            vec![size.size.clone(), load, human::percent(at.of_max), human::percent(at.loss_ratio)]
-        })
-    });
-    out += &rows("Frame loss rate", &["frame", "load", "of max", "loss"], loss.collect());
-    let bursts = test.sizes.iter().filter_map(|size| {
-        let of = size.back_to_back.as_ref()?;
-        let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), human::time);
-        Some(vec![size.size.clone(), text::burst(of), time(of.corrected_buffer_ns)])
-    });
-    let heads = ["frame", "longest burst", "corrected buffer"];
-    out += &rows("Back-to-back frames", &heads, bursts.collect());
-    let recoveries = test.sizes.iter().filter_map(|size| {
-        let of = size.recovery.as_ref()?;
-        let overload = human::fine_frame_rate(of.overload);
-        Some(vec![size.size.clone(), overload, text::recovery_time(of)])
-    });
-    out += &rows("System recovery", &["frame", "overload", "recovery"], recoveries.collect());
-    let resets = test.sizes.iter().filter_map(|size| {
-        let of = size.reset.as_ref()?;
-        Some(vec![size.size.clone(), human::fine_frame_rate(of.load), text::silence(of)])
-    });
-    out += &rows("Reset", &["frame", "load", "longest silence"], resets.collect());
+    let mut out = format!("{MARK} {title}\n\n{verdict}\n\n");
+    let of_run = test.last_trial.as_deref();
+    out += &format!("- standard: {}\n", escape(&test.test));
+    for (name, fact) in facts(&test.started, Some(test.duration_ns), &test.command_line, of_run) {
+        out += &format!("- {name}: {}\n", escape(&fact));
+    }
+    for table in tables(test) {
+        let cells = table.rows.iter().map(|row| row.iter().map(|cell| cell.text.clone()).collect());
+        out += &rows(&capital(table.title), table.heads, cells.collect());
+        for note in &table.notes {
+            out += &format!("\n{}\n", escape(note));
+        }
+    }
     for (title, notes) in
         [("Findings", &test.findings), ("Not as the standard has it", &test.deviations)]
     {

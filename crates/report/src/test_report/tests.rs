@@ -13,10 +13,11 @@ fn trial(purpose: &str, intended: f64, offered: f64, lost: u64) -> TrialReport {
         offered,
         trial_ns: 60_000_000_000,
         sent,
-        received: sent - lost,
+        received: sent - lost + 51,
+        unique: sent - lost,
         lost,
         loss_ratio: lost as f64 / sent as f64,
-        duplicates: 0,
+        duplicates: 51,
         reordered: 0,
         delay_p50_ns: Some(21_000),
         delay_p99_ns: Some(42_000),
@@ -49,6 +50,7 @@ fn size(name: &str, bytes: f64, throughput: Throughput) -> SizeReport {
         size: name.to_owned(),
         frame_bytes: Some(bytes),
         skipped: None,
+        unlearned: None,
         max_frames_per_second: Some(1e9 / ((bytes + 20.0) * 8.0)),
         required_frames_per_second: Some(0.5e9 / ((bytes + 20.0) * 8.0)),
         sending_ports: 2,
@@ -94,14 +96,25 @@ fn test() -> TestReport {
         max: Some(1002),
         standard_deviation: Some(std::f64::consts::SQRT_2),
         at_least: false,
+        limited_by_tester: 0,
+        repetitions: [(1000, 1_488_095.0), (1002, 1_487_000.0)]
+            .map(|(frames, burst_rate)| BurstRepetition {
+                frames,
+                burst_rate,
+                at_least: false,
+                limited_by_tester: false,
+            })
+            .to_vec(),
         implied_buffer_ns: Some(672_672.0),
         corrected_buffer_ns: Some(333_645.0),
+        uncorrected: None,
     });
     first.recovery = Some(Recovery {
         overload: 825_000.0,
         overload_ns: 60_000_000_000,
         load: 412_500.0,
         window_ns: 10_000_000_000,
+        overloaded: true,
         times: vec![
             RecoveryTime { least_ns: 1_000_000, most_ns: 1_100_000, recovered: true },
             RecoveryTime { least_ns: 0, most_ns: 0, recovered: true },
@@ -117,6 +130,34 @@ fn test() -> TestReport {
     let mut second =
         size("1518B", 1518.0, throughput(SearchOutcome::AtLeastByTester, Some(80_000.0)));
     second.trials.push(trial("throughput", 81_274.0, 80_000.0, 0));
+    second.back_to_back = Some(BackToBack {
+        burst_rate: 81_274.0,
+        bursts: vec![5_992],
+        mean: Some(5_992.0),
+        min: Some(5_992),
+        max: Some(5_992),
+        standard_deviation: None,
+        at_least: true,
+        limited_by_tester: 1,
+        repetitions: vec![BurstRepetition {
+            frames: 5_992,
+            burst_rate: 81_274.0,
+            at_least: false,
+            limited_by_tester: true,
+        }],
+        implied_buffer_ns: Some(73_726_000.0),
+        corrected_buffer_ns: None,
+        uncorrected: Some("the throughput is not known".to_owned()),
+    });
+    second.recovery = Some(Recovery {
+        overload: 81_274.0,
+        overload_ns: 60_000_000_000,
+        load: 40_637.0,
+        window_ns: 10_000_000_000,
+        overloaded: false,
+        times: Vec::new(),
+        mean_ns: None,
+    });
     let mut third =
         size("=1+1</script>\x1b[2J", 0.0, throughput(SearchOutcome::NothingBorne, None));
     (third.frame_bytes, third.skipped) = (None, Some("64 bytes are too short".to_owned()));
@@ -126,6 +167,7 @@ fn test() -> TestReport {
         wirebeat_version: "0.1.0".to_owned(),
         command_line: ["wirebeat", "test", "rfc2544", "lab.yaml"].map(str::to_owned).to_vec(),
         test: "RFC 2544".to_owned(),
+        title: Some("router </title> 7".to_owned()),
         started: "2026-11-24T18:00:00.000Z".to_owned(),
         duration_ns: 3_600_000_000_000,
         end: End::Completed,
@@ -165,6 +207,46 @@ fn a_test_is_written_in_every_form() {
     assert_eq!(names, ["throughput", "loss-rate"]);
     let json = test.json(details);
     assert_eq!(json::parse_test(json.as_bytes()), Ok(test));
+}
+
+/// The page had one table, and everything else as text.
+#[test]
+fn a_page_has_a_table_of_each_measurement_and_findings_once() {
+    let page = test().html(Rendering::default());
+    for title in [
+        "Throughput of each sending port",
+        "Latency at the throughput",
+        "Frame loss rate",
+        "Back-to-back frames",
+        "System recovery",
+        "Reset",
+    ] {
+        assert!(page.contains(&format!("<h2>{title}</h2>")), "{title}");
+    }
+    assert_eq!(page.matches("the tester limited the throughput with 1518B").count(), 1);
+    assert!(page.contains("wirebeat test rfc2544 lab.yaml") && page.contains("loss, 95 %"));
+    assert!(page.contains("router &lt;/title&gt; 7") && page.contains("not overloaded"));
+}
+
+/// What the tester limited is no measure of the device, in any form.
+#[test]
+fn a_burst_that_the_tester_limited_is_said_to_be_in_every_form() {
+    let test = test();
+    let text = test.text(Rendering::default());
+    let row = text.lines().find(|line| line.contains("at least 5,992")).unwrap();
+    assert!(row.ends_with("limited by the tester"), "{row}");
+    assert!(text.contains("no corrected buffer with 1518B: the throughput is not known"), "{text}");
+    let csv = test.csv().unwrap();
+    assert!(csv.contains("back-to-back,1518B,1518,,at_least_by_tester,"), "{csv}");
+    assert!(csv.contains("recovery,1518B,1518,,not_overloaded,"), "{csv}");
+}
+
+/// A throughput that is chance meets nothing.
+#[test]
+fn a_throughput_by_chance_is_not_met() {
+    let mut size = size("64B", 64.0, throughput(SearchOutcome::ByChance, Some(750_000.0)));
+    size.required_frames_per_second = Some(10.0);
+    assert_eq!(size.met(), Some(false));
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! A test for people: the results by frame size, then what they rest on.
 
-use super::{
-    BackToBack, Recovery, Reset, SearchOutcome, SizeReport, TestReport, Throughput, TrialReport,
-};
-use crate::format::Rendering;
+use super::tables::{ResultTable, tables};
+use super::{Parameters, SizeReport, TestReport, TrialReport};
+use crate::format::{Colour, Rendering};
 use crate::human;
 use crate::model::Verdict;
 use crate::text::WIDTH;
@@ -15,20 +14,26 @@ use crate::text::table::{Cell, Table};
 pub(super) fn test(test: &TestReport, rendering: Rendering) -> String {
     let style = Style::new(rendering.colour);
     let mut parts = vec![headline(test, style)];
-    parts.push(throughput(test, style));
-    parts.push(latency(test, style));
-    parts.push(loss_rate(test, style));
-    parts.push(back_to_back(test, style));
-    parts.push(recovery(test, style));
-    parts.push(reset(test, style));
+    parts.extend(tables(test).iter().map(|table| results(table, style)));
     parts.push(notes("findings", &test.findings, style));
     parts.push(notes("not as the standard has it", &test.deviations, style));
     if rendering.details {
-        test.sizes.iter().for_each(|size| parts.push(trials(size, style)));
-        parts.push(run(test, style));
+        parts.push(details(test, style));
     } else {
         parts.push("every trial: --details, or --json FILE\n".to_owned());
     }
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
+}
+
+/// Every trial, and where the last one took place.
+pub(super) fn trials_and_place(test: &TestReport) -> String {
+    details(test, Style::new(Colour::Never))
+}
+
+fn details(test: &TestReport, style: Style) -> String {
+    let mut parts: Vec<String> = test.sizes.iter().map(|size| trials(size, style)).collect();
+    parts.push(run(test, style));
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
 }
@@ -44,10 +49,11 @@ fn headline(test: &TestReport, style: Style) -> String {
         Verdict::Done => sentence(test),
         _ => style.bad(&sentence(test)),
     };
+    let title = test.title.as_ref().map_or_else(String::new, |title| clean(title) + "  ");
     let Parameters { search, max_load, .. } = &test.parameters;
     format!(
         "{outcome}{}  {}  {}  {}\n{verdict} {}. Trials of {}, {search} to {}, highest load {}.\n",
-        style.strong(&clean(&test.test)),
+        style.strong(&(title + &clean(&test.test))),
         style.strong(&format!("wirebeat {}", clean(&test.wirebeat_version))),
         clean(&test.started),
         human::long_time(test.duration_ns),
@@ -91,202 +97,15 @@ fn sentence(test: &TestReport) -> String {
     verdict + &left_out
 }
 
-use super::Parameters;
-
-/// A rate of a port, with the words for a bound.
-pub(super) fn rate(of: &Throughput) -> String {
-    let rate = of.lower.map_or_else(|| "-".to_owned(), human::fine_frame_rate);
-    match of.outcome {
-        SearchOutcome::Found => rate,
-        _ if of.lower.is_none() && of.outcome == SearchOutcome::AtLeastByTester => rate,
-        SearchOutcome::AtLeast | SearchOutcome::AtLeastByTester => format!("at least {rate}"),
-        SearchOutcome::NothingBorne => "0".to_owned(),
-        SearchOutcome::NoConvergence => format!("{rate} ?"),
-        SearchOutcome::Unfinished if of.lower.is_some() => format!("{rate} so far"),
-        SearchOutcome::Unfinished => "-".to_owned(),
+/// A table of results, with what is to be known of its rows.
+fn results(of: &ResultTable, style: Style) -> String {
+    let mut table = Table::new(of.heads);
+    for row in &of.rows {
+        let cells = row.iter().map(|cell| Cell { text: clean(&cell.text), bad: cell.bad });
+        table.row(cells.collect());
     }
-}
-
-/// What a reader has to know of an outcome; empty where it is found.
-pub(super) fn remark(of: &Throughput) -> &'static str {
-    match of.outcome {
-        SearchOutcome::Found => "",
-        SearchOutcome::AtLeast => "the highest load",
-        SearchOutcome::AtLeastByTester => "limited by the tester",
-        SearchOutcome::NothingBorne => "no load is borne",
-        SearchOutcome::NoConvergence => "no convergence",
-        SearchOutcome::Unfinished => "unfinished",
-    }
-}
-
-pub(super) fn tolerance(ratio: f64) -> String {
-    if ratio == 0.0 { "none".to_owned() } else { human::percent(ratio) }
-}
-
-/// The bound of loss at the throughput.
-pub(super) fn certainty(of: &Throughput) -> String {
-    of.loss_below.map_or_else(String::new, |below| {
-        let below = human::percent(below);
-        if below.starts_with('<') { below } else { format!("< {below}") }
-    })
-}
-
-fn throughput(test: &TestReport, style: Style) -> String {
-    let heading =
-        ["frame", "loss allowed", "throughput", "on the line", "of max", "loss, 95 %", ""];
-    let mut table = Table::new(&heading);
-    let mut left_out = Vec::new();
-    let optional =
-        |value: Option<f64>, show: fn(f64) -> String| value.map_or_else(|| "-".to_owned(), show);
-    for size in &test.sizes {
-        if let Some(why) = &size.skipped {
-            let mut row: Vec<Cell> = vec![clean(&size.size).into()];
-            row.extend((0..5).map(|_| Cell::from("-".to_owned())));
-            row.push(Cell { text: "left out".to_owned(), bad: true });
-            table.row(row);
-            left_out.push(format!("{}: {}", size.size, why));
-        }
-        for of in &size.throughput {
-            let bad = !matches!(of.outcome, SearchOutcome::Found | SearchOutcome::AtLeast);
-            table.row(vec![
-                clean(&size.size).into(),
-                tolerance(of.loss_ratio).into(),
-                Cell { text: rate(of), bad: of.outcome == SearchOutcome::NothingBorne },
-                optional(of.line_bits_per_second, human::bit_rate).into(),
-                optional(of.of_max, human::percent).into(),
-                certainty(of).into(),
-                Cell { text: remark(of).to_owned(), bad },
-            ]);
-        }
-    }
-    let notes = left_out.iter().map(|why| hang("  left out: ", &clean(why), WIDTH) + "\n");
-    titled("throughput of each sending port", &table, style) + &notes.collect::<String>()
-}
-
-fn latency(test: &TestReport, style: Style) -> String {
-    let mut table = Table::new(&["frame", "load", "tagged", "min", "p50", "p99", "max", "trials"]);
-    let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), human::time);
-    for size in &test.sizes {
-        let Some(latency) = &size.latency else { continue };
-        let last = latency.delay_ns.last();
-        let real = |value: Option<i64>| time(value.map(|ns| ns as f64));
-        table.row(vec![
-            clean(&size.size).into(),
-            human::fine_frame_rate(latency.load).into(),
-            time(latency.tagged_mean_ns).into(),
-            real(last.and_then(|stats| stats.min)).into(),
-            real(last.and_then(|stats| stats.percentiles.p50)).into(),
-            real(last.and_then(|stats| stats.percentiles.p99)).into(),
-            real(last.and_then(|stats| stats.max)).into(),
-            human::count(latency.tagged_ns.len() as u64).into(),
-        ]);
-    }
-    titled("latency at the throughput", &table, style)
-}
-
-fn loss_rate(test: &TestReport, style: Style) -> String {
-    let mut table = Table::new(&["frame", "load", "of max", "loss"]);
-    for size in &test.sizes {
-        for at in &size.loss_rate {
-            table.row(vec![
-                clean(&size.size).into(),
-                human::fine_frame_rate(at.load).into(),
-                human::percent(at.of_max).into(),
-                human::percent(at.loss_ratio).into(),
-            ]);
-        }
-    }
-    titled("frame loss rate", &table, style)
-}
-
-/// Frames of a burst in words.
-pub(super) fn burst(of: &BackToBack) -> String {
-    let mean = of.mean.map_or_else(|| "-".to_owned(), human::number);
-    if of.at_least { format!("at least {mean}") } else { mean }
-}
-
-/// The words before a bound.
-fn bound(of: &BackToBack) -> String {
-    if of.at_least { "at least ".to_owned() } else { String::new() }
-}
-
-/// How fast bursts left, of the highest load.
-fn sent_at(size: &SizeReport, of: &BackToBack) -> Cell {
-    let share = size.max_frames_per_second.map_or(1.0, |max| (of.burst_rate / max).min(1.0));
-    Cell { text: human::percent(share), bad: share < 0.999 }
-}
-
-fn back_to_back(test: &TestReport, style: Style) -> String {
-    let heading =
-        ["frame", "longest burst", "min", "max", "deviation", "buffer", "corrected", "sent at"];
-    let mut table = Table::new(&heading);
-    let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), human::time);
-    for size in &test.sizes {
-        let Some(of) = &size.back_to_back else { continue };
-        let count = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), human::count);
-        table.row(vec![
-            clean(&size.size).into(),
-            burst(of).into(),
-            count(of.min).into(),
-            count(of.max).into(),
-            of.standard_deviation.map_or_else(|| "-".to_owned(), human::number).into(),
-            (bound(of) + &time(of.implied_buffer_ns)).into(),
-            time(of.corrected_buffer_ns).into(),
-            sent_at(size, of),
-        ]);
-    }
-    titled("back-to-back frames", &table, style)
-}
-
-/// A time until which frames were lost, in words.
-pub(super) fn recovery_time(of: &Recovery) -> String {
-    let mean = of.mean_ns.map_or_else(|| "-".to_owned(), human::time);
-    match of.times.iter().all(|time| time.recovered) {
-        true if of.mean_ns == Some(0.0) => "at once".to_owned(),
-        true => mean,
-        false => format!("not within {}", human::long_time(of.window_ns)),
-    }
-}
-
-fn recovery(test: &TestReport, style: Style) -> String {
-    let mut table =
-        Table::new(&["frame", "overload", "then", "recovery", "shortest", "longest", "trials"]);
-    for size in &test.sizes {
-        let Some(of) = &size.recovery else { continue };
-        let most = of.times.iter().map(|time| time.most_ns);
-        let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| human::time(ns as f64));
-        table.row(vec![
-            clean(&size.size).into(),
-            human::fine_frame_rate(of.overload).into(),
-            human::fine_frame_rate(of.load).into(),
-            recovery_time(of).into(),
-            time(most.clone().min()).into(),
-            time(most.max()).into(),
-            human::count(of.times.len() as u64).into(),
-        ]);
-    }
-    titled("system recovery", &table, style)
-}
-
-/// The silence of a reset in words.
-pub(super) fn silence(of: &Reset) -> String {
-    match (of.silence_ns, of.returned) {
-        (Some(ns), true) => human::time(ns as f64),
-        _ => format!("not back within {}", human::long_time(of.time_ns)),
-    }
-}
-
-fn reset(test: &TestReport, style: Style) -> String {
-    let mut table = Table::new(&["frame", "load", "longest silence"]);
-    for size in &test.sizes {
-        let Some(of) = &size.reset else { continue };
-        table.row(vec![
-            clean(&size.size).into(),
-            human::fine_frame_rate(of.load).into(),
-            Cell { text: silence(of), bad: !of.returned },
-        ]);
-    }
-    titled("reset", &table, style)
+    let notes = of.notes.iter().map(|note| hang("  ", &clean(note), WIDTH) + "\n");
+    titled(of.title, &table, style) + &notes.collect::<String>()
 }
 
 fn titled(title: &str, table: &Table, style: Style) -> String {

@@ -26,11 +26,23 @@ pub fn members(members: &Members, style: Style) -> String {
         title += ", those first of which most is missing";
     }
     let heading = [
-        one, "sent", "expired", "received", "lost", "loss", "rate", "Mbit/s", "p50", "p99", "max",
-        "p50", "p99",
+        one,
+        "sent",
+        "expired",
+        "received",
+        "lost",
+        "loss",
+        "duplicates",
+        "rate",
+        "Mbit/s",
+        "p50",
+        "p99",
+        "max",
+        "p50",
+        "p99",
     ];
     let mut table =
-        Table::new(&heading).group("one-way delay", 8, 10).group("send lateness", 11, 12);
+        Table::new(&heading).group("one-way delay", 9, 11).group("send lateness", 12, 13);
     for flow in flows.iter().take(LINES) {
         table.row(line(flow));
     }

@@ -93,6 +93,9 @@ fn met(report: &Report) -> String {
 /// How many expectations were not met.
 fn unmet(report: &Report) -> String {
     let unmet = report.expectations().filter(|of| !of.expectation.met).count() as u64;
+    if report.expectations().count() == 1 {
+        return "Counters consistent. The expectation was not met.".to_owned();
+    }
     let of = human::counted(report.expectations().count() as u64, "expectation");
     let (count, were) = (human::count(unmet), if unmet == 1 { "was" } else { "were" });
     format!("Counters consistent. {count} of {of} {were} not met.")

@@ -23,11 +23,22 @@ pub fn table(report: &Report, style: Style) -> String {
         return told.to_owned();
     }
     let heading = [
-        "flow", "sent", "received", "lost", "loss", "rate", "Mbit/s", "p50", "p99", "max", "p50",
+        "flow",
+        "sent",
+        "received",
+        "lost",
+        "loss",
+        "duplicates",
+        "rate",
+        "Mbit/s",
+        "p50",
+        "p99",
+        "max",
+        "p50",
         "p99",
     ];
     let mut table =
-        Table::new(&heading).group("one-way delay", 7, 9).group("send lateness", 10, 11);
+        Table::new(&heading).group("one-way delay", 8, 10).group("send lateness", 11, 12);
     for flow in report.flows.iter().take(FLOWS) {
         table.row(line(flow));
     }
@@ -49,6 +60,8 @@ pub fn line(flow: &FlowReport) -> Vec<Cell> {
     let rates: Option<Rates> =
         received.and_then(|side| side.rates).or(sent.and_then(|side| side.rates));
     let lost = flow.loss.map(|loss| loss.frames);
+    // a column only where there are some
+    let duplicates = received.map(|side| side.duplicates).filter(|count| *count > 0);
     let at = |stats: Option<&Stats>, value: fn(&Stats) -> Option<i64>| {
         Cell::from(stats.map_or_else(nothing, |stats| time(stats, value(stats).map(|v| v as f64))))
     };
@@ -58,6 +71,7 @@ pub fn line(flow: &FlowReport) -> Vec<Cell> {
         count(received.map(|received| received.received.frames)),
         Cell { bad: lost.is_some_and(|lost| lost > 0), ..count(lost) },
         flow.loss.and_then(|loss| loss.ratio).map_or_else(nothing, human::percent).into(),
+        Cell { bad: duplicates.is_some(), ..count(duplicates) },
         rates.map_or_else(nothing, |rates| human::frame_rate(rates.frames_per_second)).into(),
         rates.map_or_else(nothing, |rates| human::number(rates.frame_bits_per_second / 1e6)).into(),
         at(delay, |stats| stats.percentiles.p50),
@@ -94,7 +108,7 @@ pub fn changes(report: &Report, style: Style) -> Option<String> {
     for Change { at_ns, flow, change, origin } in report.changes.iter().take(CHANGES) {
         let by = match origin {
             ChangeOrigin::Scenario => "planned",
-            ChangeOrigin::Control => "from outside",
+            ChangeOrigin::Control => "by ctl or key",
         };
         let at = human::time(*at_ns as f64);
         let text = format!("{at}, {}: {} ({by})", cut(&clean(flow), NAME), clean(change));

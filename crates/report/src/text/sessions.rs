@@ -7,6 +7,7 @@ use super::blocks::{Block, COLUMNS, line, side_by_side};
 use super::overview::time;
 use super::style::{Style, clean, cut, hang};
 use super::table::{Cell, NOTHING, Table};
+use crate::columns::sent_bits_per_second;
 use crate::human;
 use crate::model::{
     PlannedActual, Report, SessionDatagrams, SessionEnd, SessionOneWay, SessionPairs, SessionRates,
@@ -43,7 +44,7 @@ fn group(group: &SessionReport, style: Style) -> String {
     line(&mut out, "  pairs: ", &group.pairs.as_ref().map_or_else(String::new, pairs));
     line(&mut out, "  datagrams: ", &group.datagrams.as_ref().map_or_else(String::new, datagrams));
     line(&mut out, "  one way: ", &group.one_way.as_ref().map_or_else(String::new, one_way));
-    line(&mut out, "  rates: ", &group.rates.as_ref().map_or_else(String::new, rates));
+    line(&mut out, "  rates: ", &all_rates(group));
     line(&mut out, "  statuses: ", &statuses(&group.statuses));
     out += &times(group, style);
     line(&mut out, "  start lateness: ", &short(&group.start_lateness_ns));
@@ -82,7 +83,10 @@ fn asked(group: &SessionReport) -> String {
     match (group.asked_per_second, group.users) {
         (Some(rate), _) => parts.push(format!("{} starts/s asked", human::number(rate))),
         (None, Some(users)) => parts.push(human::counted(users.into(), "user")),
-        (None, None) if group.end == SessionEnd::Client => {
+        // a test on another tool's wire has a rate of its own
+        (None, None)
+            if group.end == SessionEnd::Client && matches!(&*group.stack, "host" | "own") =>
+        {
             parts.push("as fast as possible".to_owned());
         }
         (None, None) => {}
@@ -207,24 +211,51 @@ fn one_way(of: &SessionOneWay) -> String {
     directions.join("; ")
 }
 
+/// The rates of a group, and what it sent in a second where TCP does not say what of that was acknowledged.
+fn all_rates(group: &SessionReport) -> String {
+    let said = group.rates.as_ref().map_or_else(String::new, rates);
+    let sent = sent_bits_per_second(group).filter(|sent| *sent > 0.0 && group.bytes.acked == 0);
+    let sent = sent.map(|sent| format!("sent {}", human::bit_rate(sent)));
+    let parts: Vec<String> =
+        [Some(said), sent].into_iter().flatten().filter(|part| !part.is_empty()).collect();
+    parts.join(", ")
+}
+
 /// What happened in a second, as far as anything did.
 fn rates(rates: &SessionRates) -> String {
+    let starts =
+        [(rates.opened_per_second, "opened/s"), (rates.established_per_second, "established/s")];
     let counts = [
-        (rates.opened_per_second, "opened/s"),
-        (rates.established_per_second, "established/s"),
         (rates.ended_per_second, "ended/s"),
         (rates.requests_per_second, "requests/s"),
         (rates.responses_per_second, "responses/s"),
     ];
     let bits =
         [(rates.goodput_bits_per_second, "goodput"), (rates.acked_bits_per_second, "acknowledged")];
-    let counts = counts.into_iter().filter(|(rate, _)| *rate > 0.0);
+    let some =
+        |(rate, what): (f64, &str)| (rate > 0.0).then(|| format!("{} {what}", human::number(rate)));
     let bits = bits.into_iter().filter(|(rate, _)| *rate > 0.0);
-    let said: Vec<String> = counts
-        .map(|(rate, what)| format!("{} {what}", human::number(rate)))
+    let starts: Vec<String> = starts.into_iter().filter_map(some).collect();
+    let others: Vec<String> = counts
+        .into_iter()
+        .filter_map(some)
         .chain(bits.map(|(rate, what)| format!("{what} {}", human::bit_rate(rate))))
         .collect();
-    said.join(", ")
+    let in_all = |over: u64| format!(" in {}", human::time(over as f64));
+    // what is over another time says which one
+    let differs = !starts.is_empty()
+        && !others.is_empty()
+        && rates.starting_ns.abs_diff(rates.over_ns) > rates.over_ns / 50;
+    match differs {
+        true => format!(
+            "{}{}; {}{}",
+            starts.join(", "),
+            in_all(rates.starting_ns),
+            others.join(", "),
+            in_all(rates.over_ns)
+        ),
+        false => [starts, others].concat().join(", "),
+    }
 }
 
 fn statuses(statuses: &[StatusCount]) -> String {
@@ -300,8 +331,8 @@ fn times(group: &SessionReport, style: Style) -> String {
         let without = match failed {
             0 => String::new(),
             failed => format!(
-                "; the {} sessions that failed are in no time that they did not reach",
-                human::count(failed)
+                "; {} failed and are only in the times of what they had done before",
+                human::counted(failed, "session")
             ),
         };
         let told = format!("(from the planned start; {actual}{timers}{without})");

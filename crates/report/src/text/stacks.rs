@@ -74,7 +74,7 @@ fn counters(stack: &StackReport) -> Vec<Block> {
         ("not TCP", arrivals.foreign, false),
         ("malformed", arrivals.malformed, true),
         ("bad checksum", arrivals.bad_checksum, true),
-        ("not verified", arrivals.unverified, false),
+        ("checksum offloaded", arrivals.unverified, false),
         ("no session", arrivals.no_session, false),
         ("PAWS", arrivals.paws, false),
         ("out of window", arrivals.outside_window, false),
@@ -162,7 +162,7 @@ fn datagrams(stack: &StackReport) -> String {
     let told = counted([
         ("datagrams sent", of.sent),
         ("received", of.received),
-        ("not verified", of.unverified),
+        ("without a checksum or with it offloaded", of.unverified),
         ("malformed", of.malformed),
         ("with a wrong checksum", of.bad_checksum),
         ("for nobody", of.no_session),

@@ -4,7 +4,7 @@ use super::style::{Style, clean};
 use super::table::{Cell, Table};
 use crate::human;
 use crate::model::{Report, Trend};
-use crate::trend::{change, shown};
+use crate::trend::{change_within, shown};
 
 /// Columns of a name.
 const NAME: usize = 24;
@@ -18,18 +18,18 @@ pub(crate) fn cells(trend: &Trend) -> [String; 7] {
     let measure = trend.measure;
     let at =
         |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| shown(measure, value));
-    let of = |value: f64| change(measure, value);
+    // where all values are the same, none is worse than the others
+    let same = trend.change.is_some_and(|of| of.value == 0.0 && of.low == 0.0 && of.high == 0.0)
+        && trend.first == Some(trend.worst);
+    let worst = |text: String| if same { "-".to_owned() } else { text };
     [
         trend.of.clone().unwrap_or_else(|| "all flows".to_owned()),
         measure.name().to_owned(),
         at(trend.first),
         at(trend.last),
-        trend.change.map_or_else(
-            || "-".to_owned(),
-            |found| format!("{} ({} to {})", of(found.value), of(found.low), of(found.high)),
-        ),
-        shown(measure, trend.worst),
-        human::long_time(trend.worst_from_ns),
+        trend.change.map_or_else(|| "-".to_owned(), |found| change_within(measure, found)),
+        worst(shown(measure, trend.worst)),
+        worst(human::long_time(trend.worst_from_ns)),
     ]
 }
 

@@ -81,7 +81,10 @@ impl ClientError {
     pub fn fault(&self) -> Fault {
         match self {
             ClientError::None => {
-                fault!("no run of yours can be controlled"; "start one with --control")
+                fault!(
+                    "no run of yours can be controlled";
+                    "start one with --control, or name the socket of one that has it elsewhere with --control PATH"
+                )
             }
             ClientError::Several(it) => {
                 fault!(
@@ -91,7 +94,13 @@ impl ClientError {
             }
             ClientError::Place(it) => it.clone(),
             ClientError::Unreachable { path, source } => {
-                fault!("no run answers at '{}': {source}", path.display())
+                let hint = match source.kind() {
+                    ErrorKind::PermissionDenied => "it is another user's: ask as that user",
+                    _ => {
+                        "the run has ended, or its path is another one: look with 'wirebeat ctl list'"
+                    }
+                };
+                fault!("no run answers at '{}': {source}", path.display(); "{hint}")
             }
             ClientError::Silent { path, within } => {
                 fault!(

@@ -5,9 +5,9 @@ use serde_json::Value;
 use wirebeat_traffic::compile::Part;
 use wirebeat_traffic::scenario::change::Settings;
 use wirebeat_traffic::scenario::session::in_sessions_per_second;
-use wirebeat_traffic::scenario::{Change, Departures};
+use wirebeat_traffic::scenario::{Change, Departures, FlowRate};
 use wirebeat_units::printable::printable;
-use wirebeat_units::{Fault, Nanos};
+use wirebeat_units::{Fault, Nanos, Rate};
 
 use super::Control;
 use super::following::Following;
@@ -173,7 +173,7 @@ pub(crate) fn words(change: &Change, of: Of) -> String {
 
 fn settings(settings: &Settings, of: Of) -> String {
     let rate = settings.rate.as_ref().filter(|_| of == Of::Sessions);
-    let rate = rate.and_then(in_sessions_per_second);
+    let rate = rate.and_then(session_rate);
     let Ok(Value::Object(mut settings)) = serde_json::to_value(settings) else {
         return String::new();
     };
@@ -186,6 +186,18 @@ fn settings(settings: &Settings, of: Of) -> String {
         other => format!("{key} {other}"),
     };
     settings.iter().map(word).collect::<Vec<_>>().join(", ")
+}
+
+/// A rate of starts: "220/s", "24.2/s". `None` of one that changes with time or counts something else.
+fn session_rate(rate: &FlowRate) -> Option<String> {
+    let FlowRate::Fixed(Rate::Frames(starts)) = rate else { return None };
+    Some(in_sessions_per_second(rate).unwrap_or_else(|| format!("{}/s", starts.per_second())))
+}
+
+/// A rate as it is written of frames or of sessions.
+pub(super) fn rate_in_words(rate: Rate, of: Of) -> String {
+    let starts = (of == Of::Sessions).then(|| session_rate(&rate.into())).flatten();
+    starts.unwrap_or_else(|| rate.to_string())
 }
 
 /// How a request is answered.
@@ -237,6 +249,7 @@ pub(super) fn line(message: &impl Serialize) -> Vec<u8> {
 mod tests {
     use proptest::prelude::*;
     use proptest::test_runner::RngSeed;
+    use wirebeat_units::FrameRate;
 
     use super::*;
 
@@ -264,6 +277,21 @@ mod tests {
             words(&to, Of::Frames),
             r#"departures exponential, rate 2kpps, size {"mix":{"1518B":2,"64B":1}}"#
         );
+    }
+
+    /// Those of keys are thousandths: '220pps' stood in reports of sessions.
+    #[test]
+    fn rates_of_sessions_are_starts_a_second() {
+        let thousandths = |frames| Rate::Frames(FrameRate { frames, per: Nanos::from_secs(1000) });
+        for (rate, of, expected) in [
+            (thousandths(220_000), Of::Sessions, "220/s"),
+            (thousandths(24_200), Of::Sessions, "24.2/s"),
+            ("1kpps".parse().unwrap(), Of::Sessions, "1000/s"),
+            (thousandths(220_000), Of::Frames, "220pps"),
+            ("unlimited".parse().unwrap(), Of::Sessions, "unlimited"),
+        ] {
+            assert_eq!(rate_in_words(rate, of), expected);
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use wirebeat_traffic::scenario::change::Settings;
 use wirebeat_traffic::scenario::{Change, FlowRate};
 use wirebeat_units::{BitRate, FrameRate, Nanos, Rate, fault};
 
+use super::message::rate_in_words;
 use super::{AHEAD, Control, ControlError, locked};
 
 /// What rates of frames are written for when they are not whole: 0.001 of a frame in a second.
@@ -16,12 +17,13 @@ const DIGITS: u32 = 4;
 
 impl Control {
     /// Changes the rate of a flow, or of the starts of a group of sessions, to so many per cent of what it is. Returns when that takes
-    /// effect, from the start of the run, and the rate.
+    /// effect, from the start of the run, and the rate in words.
     ///
     /// # Errors
     /// As [`Control::change`]; and a rate that changes with time by itself, or has no limit, has no share.
-    pub fn scale(&self, name: &str, percent: u32) -> Result<(Nanos, Rate), ControlError> {
+    pub fn scale(&self, name: &str, percent: u32) -> Result<(Nanos, String), ControlError> {
         let (part, number) = self.find(name)?;
+        let of = part.of();
         let at = self.elapsed()?.saturating_add(AHEAD);
         let now = {
             let live = locked(&part.live);
@@ -42,7 +44,7 @@ impl Control {
         })?;
         let settings = Settings { rate: Some(rate.into()), ..Settings::default() };
         let at = self.change(name, &Change::To(Box::new(settings)))?;
-        Ok((at, rate))
+        Ok((at, rate_in_words(rate, of)))
     }
 }
 

@@ -2,13 +2,14 @@
 
 use wirebeat_report::model::{FlowReport, Interval, Rates, Received, Report, Sent};
 use wirebeat_traffic::scenario::FlowExpectation;
+use wirebeat_traffic::scenario::expect::Statistic;
 use wirebeat_traffic::scenario::expect::flow::{
     FlowCounter, FlowMeasured, FlowRateOf, FlowShare, FlowTime,
 };
 use wirebeat_units::{Layer, Rate, human};
 
 use super::intervals::{self, OneInterval};
-use super::{Asked, Found, statistic_of};
+use super::{Asked, Found, Unit, statistic_of};
 use wirebeat_report::model::{Expectation, FlowInterval};
 
 /// Bytes on the line beside a frame: preamble, start delimiter and inter-packet gap (IEEE 802.3 §4.4.2).
@@ -38,14 +39,18 @@ pub(super) fn judge(
     }
 }
 
-/// What an interval that has just ended says of an expectation on intervals, where that is decided already: a rate is not, because the
-/// flow may not have been under way all the time.
+/// Whether an interval that has just ended decides it: a rate is not decided, because the flow may not have been under way all the time.
+pub(super) fn is_judged_at_once(expectation: &FlowExpectation) -> bool {
+    expectation.each_interval && !matches!(expectation.measured, FlowMeasured::Rate(..))
+}
+
+/// What an interval that has just ended says of an expectation, where that is decided already.
 pub(super) fn broken_by(
     expectation: &FlowExpectation,
     name: Option<&str>,
     interval: &Interval,
 ) -> Option<Expectation> {
-    if !expectation.each_interval || matches!(expectation.measured, FlowMeasured::Rate(..)) {
+    if !is_judged_at_once(expectation) {
         return None;
     }
     let mine = of_interval_list(interval, name);
@@ -61,16 +66,28 @@ pub(super) fn broken_by(
 }
 
 fn asked(expectation: &FlowExpectation) -> Asked {
-    let (limit, print): (f64, fn(f64) -> String) = match expectation.measured {
-        FlowMeasured::Counter(_, limit) => (limit as f64, |count| human::count(count as u64)),
-        FlowMeasured::Share(_, share) => (share.ratio(), human::percent),
-        FlowMeasured::Rate(_, Rate::Frames(rate)) => (rate.per_second(), human::fine_frame_rate),
-        FlowMeasured::Rate(_, Rate::Bits(rate, _)) => (rate.0 as f64, human::bit_rate),
+    let (limit, unit, print): (f64, Unit, fn(f64) -> String) = match expectation.measured {
+        FlowMeasured::Counter(_, limit) => {
+            (limit as f64, Unit::Count, |count| human::count(count as u64))
+        }
+        FlowMeasured::Share(_, share) => (share.ratio(), Unit::Ratio, human::percent),
+        FlowMeasured::Rate(_, Rate::Frames(rate)) => {
+            (rate.per_second(), Unit::PerSecond, human::fine_frame_rate)
+        }
+        FlowMeasured::Rate(_, Rate::Bits(rate, _)) => {
+            (rate.0 as f64, Unit::BitsPerSecond, human::bit_rate)
+        }
         // the language has no others
-        FlowMeasured::Rate(..) => (0.0, human::number),
-        FlowMeasured::Time(.., limit) => (limit.get() as f64, human::time),
+        FlowMeasured::Rate(..) => (0.0, Unit::PerSecond, human::number),
+        FlowMeasured::Time(.., limit) => (limit.get() as f64, Unit::Nanoseconds, human::time),
     };
-    Asked { text: expectation.to_string(), comparison: expectation.comparison, limit, print }
+    let FlowExpectation { comparison, .. } = *expectation;
+    Asked { text: expectation.to_string(), comparison, limit, unit, print }
+}
+
+/// How a statistic of a time is written.
+fn named(time: FlowTime) -> impl Fn(Statistic) -> String {
+    move |statistic| format!("{}.{statistic}", time.name())
 }
 
 const NO_SENDER: &str = "what was sent is not known";
@@ -118,7 +135,7 @@ fn of_run(measured: FlowMeasured, flow: &FlowReport) -> Found {
                 FlowTime::DepartureGapError => &sent.gap_error_ns,
                 _ => &sent.send_lateness_ns,
             };
-            statistic_of(stats, statistic)
+            statistic_of(stats, statistic, &named(time))
         }
         FlowMeasured::Time(time, statistic, _) => {
             let Some(received) = &flow.received else { return Found::Unknown(no_receiver(flow)) };
@@ -139,7 +156,7 @@ fn of_run(measured: FlowMeasured, flow: &FlowReport) -> Found {
                     return Found::Unknown(NO_SENDER.to_owned());
                 }
             };
-            statistic_of(stats, statistic)
+            statistic_of(stats, statistic, &named(time))
         }
     }
 }
@@ -302,8 +319,8 @@ fn of_interval(
             let found = Found::exactly(amount as f64 / seconds);
             if of == FlowRateOf::Sent { at_sender(found) } else { at_receiver(found) }
         }
-        FlowMeasured::Time(_, statistic, _) => match &received.one_way_delay_ns {
-            Some(delay) => statistic_of(delay, statistic),
+        FlowMeasured::Time(time, statistic, _) => match &received.one_way_delay_ns {
+            Some(delay) => statistic_of(delay, statistic, &named(time)),
             // nothing arrived, which loss tells
             None if flow.received.as_ref().is_some_and(|all| all.one_way_delay_ns.is_some()) => {
                 return None;

@@ -30,7 +30,7 @@ pub(super) fn decide(asked: &Asked, intervals: impl Iterator<Item = OneInterval>
                     worst = Some(one);
                 }
             }
-            Found::Unknown(_) => unknown = unknown.or(Some(one)),
+            Found::TooFew { .. } | Found::Unknown(_) => unknown = unknown.or(Some(one)),
         }
     }
     let told = match (unmet, unknown, worst) {

@@ -45,6 +45,13 @@ impl Expectations {
         Expectations { of_all: expected, ..Expectations::default() }
     }
 
+    /// Whether there are any that an interval can break while the run goes on.
+    pub(crate) fn can_abort(&self) -> bool {
+        let mut flows = self.of_all.iter().chain(self.of_flows.values().flatten());
+        let mut groups = self.of_sessions.values().flatten();
+        flows.any(flows::is_judged_at_once) || groups.any(sessions::is_judged_at_once)
+    }
+
     /// What an interval breaks, in words; `None` where it breaks nothing. Of sessions the clients count, if they are here.
     pub(crate) fn broken_by(&self, interval: &Interval) -> Option<String> {
         let all = self
@@ -111,6 +118,14 @@ enum Found {
         low: f64,
         high: f64,
     },
+    /// There are too few values to decide, for this reason.
+    TooFew {
+        /// How many there are.
+        values: u64,
+        /// What they come to.
+        number: Option<f64>,
+        why: String,
+    },
     /// It is not known, for this reason.
     Unknown(String),
 }
@@ -131,32 +146,66 @@ struct Asked {
     text: String,
     comparison: Comparison,
     limit: f64,
+    unit: Unit,
     /// How such a number is printed.
     print: fn(f64) -> String,
+}
+
+/// The base unit of a number, as programs read it.
+#[derive(Clone, Copy, Debug)]
+enum Unit {
+    Count,
+    Ratio,
+    Nanoseconds,
+    PerSecond,
+    BitsPerSecond,
+}
+
+impl Unit {
+    const fn name(self) -> &'static str {
+        match self {
+            Unit::Count => "count",
+            Unit::Ratio => "ratio",
+            Unit::Nanoseconds => "ns",
+            Unit::PerSecond => "per second",
+            Unit::BitsPerSecond => "bit/s",
+        }
+    }
 }
 
 impl Asked {
     /// What is to be said of it.
     fn decide(&self, found: Found) -> Expectation {
-        let text = self.text.clone();
-        let (low, high) = match found {
-            Found::Number { low, high } => (low, high),
-            Found::Unknown(why) => {
-                let measured = Expectation::NOTHING.to_owned();
-                return Expectation {
-                    text,
-                    measured,
-                    undecided: Some(why),
-                    ..Expectation::default()
-                };
-            }
+        let asked = Expectation {
+            text: self.text.clone(),
+            limit: Some(self.limit),
+            unit: Some(self.unit.name().to_owned()),
+            ..Expectation::default()
         };
         let print = self.print;
+        let (low, high) = match found {
+            Found::Number { low, high } => (low, high),
+            Found::TooFew { values, number, why } => {
+                let values = human::counted(values, "value");
+                let measured = number.map_or_else(
+                    || values.clone(),
+                    |number| format!("{} of {values}", print(number)),
+                );
+                let undecided = Some(why);
+                return Expectation { measured, measured_value: number, undecided, ..asked };
+            }
+            Found::Unknown(why) => {
+                let measured = Expectation::NOTHING.to_owned();
+                return Expectation { measured, undecided: Some(why), ..asked };
+            }
+        };
         let measured = match low == high {
             true => print(low),
             false => format!("{} to {}", print(low), print(high)),
         };
-        let one = Expectation { text, measured, ..Expectation::default() };
+        let up_to = (low != high).then_some(high);
+        let one =
+            Expectation { measured, measured_value: Some(low), measured_up_to: up_to, ..asked };
         match holds_between(self.comparison, (low, high), self.limit) {
             Some(true) => Expectation { met: true, ..one },
             Some(false) => Expectation { margin: Some(self.margin((low, high))), ..one },
@@ -169,7 +218,11 @@ impl Asked {
 
     /// How far an unmet number is from where it would have been met.
     fn margin(&self, (low, high): (f64, f64)) -> String {
-        let print = self.print;
+        let print = |by: f64| match self.unit {
+            // 2 % is not 1 % more than 1 %
+            Unit::Ratio => format!("{} percentage points", human::number(by * 100.0)),
+            _ => (self.print)(by),
+        };
         match self.comparison {
             Comparison::Less | Comparison::AtMost => {
                 format!("{} too much", print(low - self.limit))
@@ -213,24 +266,32 @@ fn holds_between(comparison: Comparison, (low, high): (f64, f64), limit: f64) ->
     }
 }
 
-/// Why a statistic of so many values says nothing, if it does not.
-fn too_few(statistic: Statistic, count: u64) -> Option<String> {
-    let needed = statistic.samples_needed();
-    let why = || match count {
-        0 => "there is no value".to_owned(),
-        _ => format!(
-            "{statistic} needs {}, and there are {}",
-            human::counted(needed, "value"),
-            human::count(count)
-        ),
+/// Why a statistic of `count` values says nothing, and what says something instead; `name` is how a statistic of them is written.
+fn too_few(statistic: Statistic, count: u64, name: &dyn Fn(Statistic) -> String) -> String {
+    let needed = human::counted(statistic.samples_needed(), "value");
+    let are = if count == 1 { "is" } else { "are" };
+    let why = format!("{statistic} needs {needed}, and there {are} {}", human::count(count));
+    let Statistic::Percentile(percent) = statistic else {
+        return format!("{why}; measure more");
     };
-    (count < needed).then(why)
+    let end = if percent < 50.0 { Statistic::Min } else { Statistic::Max };
+    let usual = Statistic::NAMES.iter().filter_map(|name| name.parse::<Statistic>().ok());
+    let mut enough = usual.filter(|one| match one {
+        Statistic::Percentile(of) => *of < percent && one.samples_needed() <= count,
+        _ => false,
+    });
+    // from the lowest to the highest
+    let instead = match enough.next_back() {
+        Some(lower) => format!("{} or {}", name(end), name(lower)),
+        None => name(end),
+    };
+    format!("{why}; expect {instead}, or measure more")
 }
 
-/// A statistic of a distribution that a report has.
-fn statistic_of(stats: &Stats, statistic: Statistic) -> Found {
-    if let Some(why) = too_few(statistic, stats.count) {
-        return Found::Unknown(why);
+/// A statistic of a distribution that a report has; `name` is how one is written.
+fn statistic_of(stats: &Stats, statistic: Statistic, name: &dyn Fn(Statistic) -> String) -> Found {
+    if stats.count == 0 {
+        return Found::Unknown("there is no value".to_owned());
     }
     let whole = |value: Option<i64>| value.map(|value| value as f64);
     let number = match statistic {
@@ -240,6 +301,10 @@ fn statistic_of(stats: &Stats, statistic: Statistic) -> Found {
         Statistic::Max => whole(stats.max),
         Statistic::Percentile(percent) => stats.quantile(percent / 100.0),
     };
+    if stats.count < statistic.samples_needed() {
+        let why = too_few(statistic, stats.count, name);
+        return Found::TooFew { values: stats.count, number, why };
+    }
     let bound = stats.uncertain_below.unwrap_or(0) as f64;
     // differences of times of one clock are as exact as that
     let bound = if statistic == Statistic::StandardDeviation { 0.0 } else { bound };

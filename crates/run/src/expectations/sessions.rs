@@ -6,21 +6,32 @@ use wirebeat_report::model::{
     self, Interval, Report, SessionInterval, SessionRates, SessionReport, Stats,
 };
 use wirebeat_traffic::scenario::session::Expectation;
-use wirebeat_traffic::scenario::session::expect::{BIT_RATES, Measured};
+use wirebeat_traffic::scenario::session::expect::{BIT_RATES, Measured, SessionLimit, Whole};
 use wirebeat_units::human;
 
 use super::intervals::{self, OneInterval};
-use super::{Asked, Found, statistic_of};
+use super::{Asked, Found, Unit, statistic_of};
 
-/// What came of an expectation on a whole run, at an end with these rates.
-pub(crate) fn judge(
-    expectation: &Expectation,
-    summary: &SessionSummary,
-    rates: Option<&SessionRates>,
-) -> model::Expectation {
+/// What is known of a group at the end of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GroupMeasures<'a> {
+    /// What the end counted that expectations are about, with the messages one way of the other end if that is known.
+    pub(crate) summary: &'a SessionSummary,
+    /// Its rates; `None` where no time passed.
+    pub(crate) rates: Option<&'a SessionRates>,
+    /// Whether the other end is known, so that messages sent are those that were to be received.
+    pub(crate) both_ends: bool,
+}
+
+/// What came of an expectation on a whole run.
+pub(crate) fn judge(expectation: &Expectation, group: GroupMeasures<'_>) -> model::Expectation {
+    let GroupMeasures { summary, rates, .. } = group;
     let count = |count: u64| Found::exactly(count as f64);
     let found = match &expectation.measured {
-        Measured::Counter(name) => count(counter(name, summary)),
+        Measured::Counter(name) => match expectation.limit {
+            SessionLimit::Number(_) => count(counter(name, summary)),
+            SessionLimit::Share(_) => share(name, group),
+        },
         Measured::Status(statuses) => {
             let mine = summary.statuses.iter().filter(|(status, _)| statuses.contains(**status));
             count(mine.fold(0, |sum: u64, (_, count)| sum.saturating_add(*count)))
@@ -31,7 +42,12 @@ pub(crate) fn judge(
             Found::or_unknown(rate, "the run took no time")
         }
         Measured::Time { of, statistic, actual } => match distribution(of, *actual, summary) {
-            Some(times) => statistic_of(&Stats::of(times), *statistic),
+            Some(times) => {
+                let (of, actual) = (of.clone(), *actual);
+                let name =
+                    |statistic| Measured::Time { of: of.clone(), statistic, actual }.to_string();
+                statistic_of(&Stats::of(times), *statistic, &name)
+            }
             None => Found::Unknown("there is no value".to_owned()),
         },
     };
@@ -58,7 +74,10 @@ pub(super) fn judge_intervals(
             Measured::Rate(name) => {
                 mine.map_or(0.0, |mine| amount(name, mine)) * 1e9 / length as f64
             }
-            Measured::Counter(name) => mine.map_or(0, |mine| counted(name, mine)) as f64,
+            Measured::Counter(name) => match expectation.limit {
+                SessionLimit::Number(_) => mine.map_or(0, |mine| counted(name, mine)) as f64,
+                SessionLimit::Share(_) => share_of_interval(name, mine?)?,
+            },
             // the language has no others in intervals
             Measured::Status(_) | Measured::Rcode(_) | Measured::Time { .. } => return None,
         };
@@ -66,6 +85,11 @@ pub(super) fn judge_intervals(
         Some(OneInterval { from_ns: interval.from_ns, to_ns: interval.to_ns, found })
     });
     intervals::decide(&asked(expectation), measured)
+}
+
+/// Whether an interval that has just ended decides it: a rate is not decided.
+pub(super) fn is_judged_at_once(expectation: &Expectation) -> bool {
+    expectation.each_interval && matches!(expectation.measured, Measured::Counter(_))
 }
 
 /// What an interval that has just ended says of an expectation on intervals, where that is decided already: a rate is not.
@@ -76,21 +100,70 @@ pub(super) fn broken_by(
 ) -> Option<model::Expectation> {
     let Measured::Counter(counter) = &expectation.measured else { return None };
     let mine = interval.sessions.iter().find(|one| one.name == name)?;
-    let judged = asked(expectation).decide(Found::exactly(counted(counter, mine) as f64));
+    let found = match expectation.limit {
+        SessionLimit::Number(_) => counted(counter, mine) as f64,
+        SessionLimit::Share(_) => share_of_interval(counter, mine)?,
+    };
+    let judged = asked(expectation).decide(Found::exactly(found));
     judged.margin.is_some().then_some(judged)
 }
 
 fn asked(expectation: &Expectation) -> Asked {
-    let print: fn(f64) -> String = match &expectation.measured {
+    let (unit, print): (Unit, fn(f64) -> String) = match &expectation.measured {
         Measured::Counter(_) | Measured::Status(_) | Measured::Rcode(_) => {
-            |count| human::count(count as u64)
+            (Unit::Count, |count| human::count(count as u64))
         }
-        Measured::Rate(name) if BIT_RATES.contains(&&**name) => human::bit_rate,
-        Measured::Rate(_) => |rate| format!("{}/s", human::number(rate)),
-        Measured::Time { .. } => human::time,
+        Measured::Rate(name) if BIT_RATES.contains(&&**name) => {
+            (Unit::BitsPerSecond, human::bit_rate)
+        }
+        Measured::Rate(_) => (Unit::PerSecond, |rate| format!("{}/s", human::number(rate))),
+        Measured::Time { .. } => (Unit::Nanoseconds, human::time),
     };
-    let Expectation { comparison, value, .. } = expectation;
-    Asked { text: expectation.to_string(), comparison: *comparison, limit: *value as f64, print }
+    let (text, comparison) = (expectation.to_string(), expectation.comparison);
+    match expectation.limit {
+        SessionLimit::Number(limit) => Asked { text, comparison, limit: limit as f64, unit, print },
+        SessionLimit::Share(share) => {
+            let (limit, unit, print) = (share.ratio(), Unit::Ratio, human::percent);
+            Asked { text, comparison, limit, unit, print }
+        }
+    }
+}
+
+/// The counter `name` as a part of what it is of.
+fn share(name: &str, group: GroupMeasures<'_>) -> Found {
+    let counts = &group.summary.counts;
+    // the language has no shares of others
+    let Some(whole) = Whole::of(name) else { return Found::Unknown(NO_WHOLE.to_owned()) };
+    let of = match whole {
+        Whole::Due => counts.due,
+        Whole::Opened => counts.opened,
+        Whole::Requests => counts.requests,
+        Whole::Messages if group.both_ends => counts.messages_sent,
+        Whole::Messages => counts.messages_received.saturating_add(counts.messages_lost),
+        Whole::Received => counts.responses.saturating_add(counts.messages_received),
+        Whole::DataSegments => counts.data_segments,
+    };
+    match of {
+        0 => Found::Unknown(format!("there are no {}", whole.name())),
+        of => Found::exactly(counter(name, group.summary) as f64 / of as f64),
+    }
+}
+
+const NO_WHOLE: &str = "it is a part of nothing";
+
+/// The same in an interval; `None` where nothing happened. What began in an interval may end in a later one, so no part is more than
+/// its whole.
+fn share_of_interval(name: &str, interval: &SessionInterval) -> Option<f64> {
+    let of = match Whole::of(name)? {
+        Whole::Due => interval.due.unwrap_or(0),
+        Whole::Opened => interval.opened,
+        Whole::Requests => interval.requests,
+        Whole::Received => interval.responses.saturating_add(interval.received_messages),
+        // the language has no others in intervals
+        Whole::Messages | Whole::DataSegments => return None,
+    };
+    let part = counted(name, interval);
+    (of > 0 || part > 0).then(|| (part as f64 / of.max(1) as f64).min(1.0))
 }
 
 /// What a rate of an interval counts; bits of those that are bit rates.
@@ -244,18 +317,103 @@ mod tests {
             ("response.min.actual >= 100us", true),
             ("connect.p50 < 1s", false),
         ] {
-            let judged = judge(&text.parse().unwrap(), &summary, Some(&rates));
+            let measures =
+                GroupMeasures { summary: &summary, rates: Some(&rates), both_ends: false };
+            let judged = judge(&text.parse().unwrap(), measures);
             assert_eq!(judged.met, met, "{judged:?}");
         }
-        let judged = judge(&"connect.p50 < 1s".parse().unwrap(), &summary, None);
+        let judge = |text: &str| judged(text, &summary, false);
+        let judged = judge("connect.p50 < 1s");
         assert_eq!(judged.undecided.as_deref(), Some("there is no value"));
-        let judged = judge(&"response.p99.9 < 1s".parse().unwrap(), &summary, None);
+        assert_eq!(judged.measured_value, None);
+        let judged = judge("response.p99.9 < 1s");
         assert_eq!(
             judged.undecided.as_deref(),
-            Some("p99.9 needs 10,000 values, and there are 1,000")
+            Some(
+                "p99.9 needs 10,000 values, and there are 1,000; expect response.max or response.p99, or measure more"
+            )
         );
-        let judged = judge(&"established >= 1200".parse().unwrap(), &summary, None);
+        assert!(judged.measured.ends_with(" of 1,000 values"), "{judged:?}");
+        assert!(judged.measured_value.is_some());
+        let judged = judge("established >= 1200");
         assert_eq!(judged.margin.as_deref(), Some("200 too little"));
+        assert_eq!((judged.measured_value, judged.limit), (Some(1000.0), Some(1200.0)));
+        assert_eq!(judged.unit.as_deref(), Some("count"));
+        let judged = judge("response.p50 < 10ms");
+        assert_eq!((judged.limit, judged.unit.as_deref()), (Some(1e7), Some("ns")));
+    }
+
+    fn judged(text: &str, summary: &SessionSummary, both_ends: bool) -> model::Expectation {
+        judge(&text.parse().unwrap(), GroupMeasures { summary, rates: None, both_ends })
+    }
+
+    #[test]
+    fn a_counter_is_held_against_a_part_of_its_whole() {
+        let counts = wirebeat_meter::session::SessionCounts {
+            due: 1000,
+            expired: 200,
+            opened: 800,
+            established: 798,
+            reset: 4,
+            unfinished: 3,
+            in_order: 793,
+            requests: 500,
+            responses: 490,
+            lost_responses: 10,
+            messages_sent: 90,
+            messages_received: 60,
+            messages_lost: 20,
+            damaged: 11,
+            ..Default::default()
+        };
+        let mut summary = SessionSummary { counts, ..SessionSummary::default() };
+        for (text, outcome, measured) in [
+            ("failed <= 1%", "PASS", "0.500 %"),
+            ("failed < 0.5%", "FAIL", "0.500 %"),
+            ("expired == 20%", "PASS", "20.0 %"),
+            ("established >= 99.9%", "FAIL", "99.8 %"),
+            ("lost-responses <= 20000ppm", "PASS", "2.00 %"),
+            ("responses >= 98%", "PASS", "98.0 %"),
+            // of 490 responses and 60 messages
+            ("damaged <= 2%", "PASS", "2.00 %"),
+            // what the other end sent is not known
+            ("lost-messages <= 25%", "PASS", "25.0 %"),
+            ("retransmitted-segments <= 1%", "UNDECIDED", "nothing was measured"),
+        ] {
+            let judged = judged(text, &summary, false);
+            assert_eq!((judged.outcome(), &*judged.measured), (outcome, measured), "{text}");
+            assert_eq!(judged.unit.as_deref(), Some("ratio"));
+        }
+        let both = judged("received-messages > 66%", &summary, true);
+        assert_eq!((both.outcome(), &*both.measured), ("PASS", "66.7 %"));
+        (summary.counts.data_segments, summary.counts.retransmitted_segments) = (1000, 1);
+        let again = judged("retransmitted-segments <= 0.1%", &summary, false);
+        assert_eq!((again.outcome(), again.measured_value), ("PASS", Some(0.001)));
+        let none = judged("failed == 0%", &SessionSummary::default(), false);
+        assert_eq!(none.undecided.as_deref(), Some("there are no opened sessions"));
+    }
+
+    #[test]
+    fn an_interval_has_parts_of_what_happened_in_it() {
+        let interval = SessionInterval {
+            opened: 8,
+            established: 9,
+            failed: 2,
+            responses: 3,
+            received_messages: 1,
+            damaged: 1,
+            ..SessionInterval::default()
+        };
+        for (name, share) in [
+            ("failed", Some(0.25)),
+            // one that was opened in the interval before
+            ("established", Some(1.0)),
+            ("damaged", Some(0.25)),
+            ("expired", None),
+            ("retransmitted-segments", None),
+        ] {
+            assert_eq!(share_of_interval(name, &interval), share, "{name}");
+        }
     }
 
     #[test]

@@ -280,6 +280,74 @@ fn the_worst_interval_decides() {
     assert_eq!(empty.total.expectations[0].outcome(), "UNDECIDED");
 }
 
+/// With none of these `--abort-on-fail` ends nothing, which is told before the run.
+#[test]
+fn what_is_judged_at_the_end_aborts_nothing() {
+    for (text, aborts) in [
+        ("interval.loss <= 1%", true),
+        ("interval.delay.p99 < 1ms", true),
+        ("interval.rate.received >= 1kpps", false),
+        ("loss <= 1%", false),
+    ] {
+        assert_eq!(Expectations::of_all(vec![text.parse().unwrap()]).can_abort(), aborts, "{text}");
+    }
+    assert!(!Expectations::default().can_abort());
+    let mut sessions = Expectations::default();
+    for (text, aborts) in [("interval.rate.opened > 1/s", false), ("interval.failed == 0", true)] {
+        sessions.of_sessions.insert("web".to_owned(), vec![text.parse().unwrap()]);
+        assert_eq!(sessions.can_abort(), aborts, "{text}");
+    }
+}
+
+/// Programs get numbers, in base units; where a percentile has too few values, what they come to and what can be expected instead.
+#[test]
+fn an_expectation_has_numbers_too() {
+    let few = |count: u64| {
+        let mut flow = flow();
+        let received = flow.received.as_mut().unwrap();
+        received.one_way_delay_ns = Some(Stats { count, ..delays() });
+        flow
+    };
+    for (text, flow, numbers, unit) in [
+        ("delay.p99 < 1.9ms", flow(), (Some(1.98e6), 1.9e6), "ns"),
+        ("lost == 0", flow(), (Some(4.0), 0.0), "count"),
+        ("loss <= 0.1%", flow(), (Some(4.0 / 2004.0), 0.001), "ratio"),
+        ("rate.received >= 1kpps", flow(), (Some(998.0), 1000.0), "per second"),
+        ("rate.sent >= 672kbps@line", flow(), (Some(1000.4 * 672.0), 672e3), "bit/s"),
+        ("interval.loss <= 1%", flow(), (Some(0.5), 0.01), "ratio"),
+        ("delay.p99 < 1ms", few(86), (Some(1.98e6), 1e6), "ns"),
+        ("gap.p50 < 1s", flow(), (None, 1e9), "ns"),
+    ] {
+        let judged = judged(text, flow);
+        assert_eq!((judged.measured_value, judged.limit), (numbers.0, Some(numbers.1)), "{text}");
+        assert_eq!(judged.unit.as_deref(), Some(unit), "{text}");
+    }
+    for (text, count, measured, told) in [
+        (
+            "delay.p99 < 1ms",
+            86,
+            "1.98 ms of 86 values",
+            "p99 needs 1,000 values, and there are 86; expect delay.max or delay.p50, or measure more",
+        ),
+        (
+            "delay.p99 < 1ms",
+            1,
+            "1.98 ms of 1 value",
+            "p99 needs 1,000 values, and there is 1; expect delay.max, or measure more",
+        ),
+        (
+            "delay.p1 < 1ms",
+            86,
+            "86 values",
+            "p1 needs 1,000 values, and there are 86; expect delay.min, or measure more",
+        ),
+    ] {
+        let judged = judged(text, few(count));
+        assert_eq!((&*judged.measured, judged.undecided.as_deref()), (measured, Some(told)));
+        assert!(judged.found().starts_with("measured "), "{}", judged.found());
+    }
+}
+
 /// In runs of more than 256 flows: what is not there was taken for nothing lost.
 #[test]
 fn intervals_without_single_flows_decide_nothing_of_one() {

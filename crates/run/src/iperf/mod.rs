@@ -14,14 +14,17 @@ use wirebeat_iperf::result::Interval;
 use wirebeat_iperf::{
     Error, Event, Iperf2Server, Limits, Server, ServerOptions, Started, TestResult, client,
 };
+use wirebeat_meter::session::SessionSummary;
 use wirebeat_report::assemble::{
-    Clocks, RunFacts, SessionIntervalCounts, assemble, session_interval,
+    Clocks, RunFacts, SessionGroup, SessionIntervalCounts, assemble, session_interval,
 };
 use wirebeat_report::model::{self, FlowInterval, Report, SessionEnd};
 use wirebeat_traffic::scenario::RunSpec;
+use wirebeat_traffic::scenario::session::Expectation;
 use wirebeat_units::{Nanos, human};
 
 use crate::error::RunError;
+use crate::expectations::sessions::{self, GroupMeasures};
 use crate::facts;
 use crate::observe::{Observer, Progress, SessionProgress, Stop};
 use crate::options::Options;
@@ -88,16 +91,16 @@ impl Default for Serving {
     }
 }
 
-/// Runs a test against `server`.
+/// Runs a test against `server`, of which `expected` has to come: what the ends that receive count, by what they say.
 ///
 /// # Errors
 /// The server cannot be reached, is busy, or does not speak its wire; the test cannot be said in it.
 pub fn load(
     server: WireServer,
     spec: &TestSpec,
+    expected: &[Expectation],
     options: &Options,
-    observer: &mut dyn Observer,
-    stop: &Stop,
+    (observer, stop): (&mut dyn Observer, &Stop),
 ) -> Result<Report, RunError> {
     let mut run = Run::begin(server.wire, SessionEnd::Client, observer);
     run.duration = match spec.amount {
@@ -116,7 +119,34 @@ pub fn load(
     let result = ended.map_err(refused)?;
     run.add(&result);
     let failed = result.fault.map(|fault| format!("the test broke: {fault}"));
-    Ok(run.report(options, stop, failed))
+    let (summary, time) = run.totals.received();
+    let mut report = run.report(options, stop, failed);
+    if let Some(group) = report.sessions.first_mut() {
+        group.expectations = judged(expected, &summary, time);
+    }
+    report.judge();
+    report.judge_stop();
+    Ok(report)
+}
+
+/// What came of what is expected of a test, in both directions together.
+fn judged(
+    expected: &[Expectation],
+    summary: &SessionSummary,
+    time: Nanos,
+) -> Vec<model::Expectation> {
+    let group = SessionGroup {
+        summary: summary.clone(),
+        under_way: Some((Nanos::ZERO, time)),
+        ..SessionGroup::default()
+    };
+    let rates = group.rates(time);
+    let measures = GroupMeasures {
+        summary,
+        rates: rates.as_ref(),
+        both_ends: summary.counts.messages_sent > 0,
+    };
+    expected.iter().map(|one| sessions::judge(one, measures)).collect()
 }
 
 /// Serves clients at `server` until it is asked to stop, or for one test, as `how` says.
@@ -227,6 +257,8 @@ struct Run<'a> {
     duration: Option<Nanos>,
     /// When the present test began, from the start of the run.
     test_begun: Nanos,
+    /// Streams of the present test that are in no interval yet as opened.
+    new_streams: u64,
     /// Sessions and bytes so far, for those who watch.
     seen: SessionProgress,
     totals: Totals,
@@ -244,6 +276,7 @@ impl<'a> Run<'a> {
             cpu: CpuTimes::now(),
             duration: None,
             test_begun: Nanos::ZERO,
+            new_streams: 0,
             seen: SessionProgress::default(),
             totals: Totals::default(),
             failures: 0,
@@ -290,6 +323,7 @@ impl<'a> Run<'a> {
         let streams = u64::from(spec.streams) * directions;
         self.seen.open = streams;
         self.seen.opened += streams;
+        self.new_streams = streams;
         self.say(&format!(
             "a test with {peer}: {}, {}, streams: {}",
             protocol(spec.protocol),
@@ -304,24 +338,31 @@ impl<'a> Run<'a> {
     }
 
     fn interval(&mut self, interval: &Interval) {
-        let Counted { counts, datagrams } = totals::of_interval(interval);
+        let Counted { mut counts, datagrams } = totals::of_interval(interval);
+        // a test begins with all of its streams
+        counts.opened = std::mem::take(&mut self.new_streams);
+        counts.established = counts.opened;
         self.seen.delivered_bytes =
             self.seen.delivered_bytes.saturating_add(counts.delivered_bytes);
-        let open = interval.streams.len() as u64;
-        let counted =
-            SessionIntervalCounts { counts, open, datagrams, ..SessionIntervalCounts::default() };
+        let counted = SessionIntervalCounts {
+            from: self.test_begun.saturating_add(interval.start),
+            to: self.test_begun.saturating_add(interval.end),
+            counts,
+            open: interval.streams.len() as u64,
+            datagrams,
+            ..SessionIntervalCounts::default()
+        };
         let row = session_interval(self.wire.name(), self.end, &counted);
-        let begun = self.test_begun;
         self.observer.interval(&model::Interval {
-            from_ns: begun.saturating_add(interval.start).get(),
-            to_ns: begun.saturating_add(interval.end).get(),
+            from_ns: counted.from.get(),
+            to_ns: counted.to.get(),
             total: FlowInterval::default(),
             flows: Vec::new(),
             sessions: vec![row],
             expired: None,
             cpus: None,
         });
-        self.totals.add_interval(interval, begun);
+        self.totals.add_interval(counted);
         self.look(false);
     }
 

@@ -7,7 +7,7 @@ use wirebeat_iperf::result::{Datagrams, End, Interval, Role, Side, StreamResult}
 use wirebeat_iperf::{Protocol, TestResult};
 use wirebeat_meter::session::{SessionCounts, SessionSummary};
 use wirebeat_report::assemble::{SessionGroup, SessionIntervalCounts};
-use wirebeat_report::model::{SessionDatagrams, SessionEnd};
+use wirebeat_report::model::{SessionDatagrams, SessionEnd, SessionReport};
 use wirebeat_units::{Nanos, printable::printable};
 
 use super::Wire;
@@ -155,24 +155,35 @@ impl Totals {
         });
     }
 
-    /// Adds what this end counted in an interval of a test that began `begun` after the run did.
-    pub fn add_interval(&mut self, interval: &Interval, begun: Nanos) {
+    /// Adds what this end counted in an interval of a test.
+    pub fn add_interval(&mut self, counted: SessionIntervalCounts) {
         if self.intervals.len() < INTERVALS_MAX {
-            let Counted { counts, datagrams } = of_interval(interval);
-            self.intervals.push(SessionIntervalCounts {
-                from: begun.saturating_add(interval.start),
-                to: begun.saturating_add(interval.end),
-                counts,
-                open: interval.streams.len() as u64,
-                datagrams,
-                ..SessionIntervalCounts::default()
-            });
+            self.intervals.push(counted);
         }
     }
 
     /// Streams at this end.
     pub fn sessions(&self) -> u64 {
         self.ours.counts.opened
+    }
+
+    /// What came of all tests at the ends that received, and in how long: what is expected is about that. Datagrams count as messages.
+    pub fn received(&self) -> (SessionSummary, Nanos) {
+        let mut counts = self.ours.counts;
+        let theirs = self.theirs.unwrap_or_default();
+        counts.delivered_bytes =
+            counts.delivered_bytes.saturating_add(theirs.counts.delivered_bytes);
+        counts.retransmitted_segments =
+            counts.retransmitted_segments.saturating_add(theirs.counts.retransmitted_segments);
+        for of in [self.ours.datagrams, theirs.datagrams].into_iter().flatten() {
+            counts.messages_sent = counts.messages_sent.saturating_add(of.sent);
+            counts.messages_received = counts.messages_received.saturating_add(of.received);
+            counts.messages_lost = counts.messages_lost.saturating_add(of.lost);
+        }
+        (
+            SessionSummary { counts, most_open: self.most_open, ..SessionSummary::default() },
+            self.time,
+        )
     }
 
     fn program(&self, first: &First) -> String {
@@ -195,7 +206,7 @@ impl Totals {
             SessionGroup {
                 name: match end == ours {
                     true => wire.name().to_owned(),
-                    false => format!("{}, as the other end says", wire.name()),
+                    false => wire.name().to_owned() + SessionReport::AS_THE_OTHER_END_SAYS,
                 },
                 end,
                 stack: wire.name().to_owned(),

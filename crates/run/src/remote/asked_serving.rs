@@ -137,7 +137,8 @@ impl AskedServing {
                 fault!("it says what servers do not need"; "run the same Wirebeat on both hosts"),
             );
         }
-        if let Some(file) = spec.program.files().into_iter().next() {
+        let captured = spec.program.capture().map(|capture| capture.file.as_str());
+        if let Some(file) = spec.program.files().into_iter().next().or(captured) {
             return Err(fault!(
                 "its program sends the file '{file}', and a listener reads no files";
                 "run 'wirebeat serve' there, or write the text"

@@ -24,6 +24,9 @@ use super::read::{Unsendable, add};
 use super::source::{SCANNED, file, on_bad};
 use crate::regular;
 
+/// What helps frames without an Ethernet header, in the words of the command line and of a scenario.
+const MAKE_HEADER: &str = "make one with --source-mac and --destination-mac ('source-mac' and 'destination-mac' of 'rewrite')";
+
 /// Some captures.
 pub(super) struct Captures {
     files: Vec<Capture>,
@@ -164,7 +167,12 @@ impl Captures {
         let frame = frames.frame();
         let cannot = |why: NoEthernet| Unsendable {
             kind: "of a link type that cannot be sent",
-            why: why.fault(),
+            why: match why {
+                NoEthernet::Addresses(_) => {
+                    Fault { hint: Some(MAKE_HEADER.to_owned()), ..why.fault() }
+                }
+                why => why.fault(),
+            },
             wanted: true,
         };
         let form = form.map_err(cannot)?;
@@ -207,7 +215,9 @@ impl Captures {
         let mut all: Vec<LeftOut> = Vec::new();
         for frames in self.files.iter().map(|capture| &capture.frames) {
             if let (count, Some(bad)) = frames.tally().bad {
-                let first = format!("{}: {}: {}", frames.name(), bad.place, bad.defect);
+                // the remedy is to leave it out, which was done
+                let what = bad.defect.fault().what;
+                let first = format!("{}: {}: {what}", frames.name(), bad.place);
                 let (kind, bytes) = ("damaged".to_owned(), frames.tally().skipped);
                 let records = frames.tally().bad_frames;
                 add(&mut all, LeftOut { kind, count, records, bytes, first });
@@ -267,7 +277,7 @@ impl Capture {
                 if frame.time_ns.is_none() {
                     let why = fault!(
                         "it has no time";
-                        "replay it in a tight loop, or leave it out with --on-bad skip"
+                        "replay it in a tight loop, or leave it out with --on-bad skip ('on-bad: skip')"
                     );
                     self.leave_out("without a time", why, left_out)?;
                     continue;
@@ -312,7 +322,7 @@ impl Capture {
         if self.frames.on_bad() == time_series::OnBad::Stop {
             return Err(why);
         }
-        let first = why.to_string();
+        let first = why.what;
         add(left_out, LeftOut { kind: kind.to_owned(), count: 1, records: 1, bytes: 0, first });
         Ok(())
     }

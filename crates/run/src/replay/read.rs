@@ -424,7 +424,9 @@ impl Readers {
     ) -> Result<(), Fault> {
         let told = why.at(what());
         if wanted && self.recording.replay.on_bad == OnBad::Stop {
-            return Err(told.then_hint(format!("'on-bad: skip' leaves such {all} out")));
+            return Err(
+                told.then_hint(format!("--on-bad skip ('on-bad: skip') leaves such {all} out"))
+            );
         }
         let kind = kind.to_owned();
         add(left_out, LeftOut { kind, count: 1, records: 1, bytes: 0, first: told.to_string() });

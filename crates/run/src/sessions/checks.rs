@@ -306,7 +306,7 @@ fn check_client_ports(
     let why = if own { why.and_hint("skip it (tcp: { time-wait: 0s })") } else { why };
     match closes_first {
         Some(_) => Err(RunError::machine(why.at(format!("sessions.{}", group.name)))),
-        // steps may leave it to the peer
+        // it may be left to the peer
         None => Ok(Some(format!("sessions '{}': {why}", group.name))),
     }
 }
@@ -324,7 +324,8 @@ fn closes_first(scenario: &Scenario, group: &str) -> Option<bool> {
             Some(messages.direction != Direction::Reverse || messages.is_endless())
         }
         ProgramSpec::RequestResponse(_) | ProgramSpec::Echo(_) | ProgramSpec::Dns(_) => Some(true),
-        ProgramSpec::Steps(_) => None,
+        // steps and captures may leave it to the peer
+        ProgramSpec::Steps(_) | ProgramSpec::Capture(_) => None,
     }
 }
 

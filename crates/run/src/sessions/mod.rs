@@ -227,6 +227,11 @@ fn drift(scenario: &Scenario) -> Option<Nanos> {
 }
 
 impl PreparedSessions {
+    /// Whether sessions are opened here: then the run has an end of its own.
+    pub(crate) fn have_clients(&self) -> bool {
+        self.sessions.groups.iter().any(|group| group.client.is_some())
+    }
+
     /// What the person who waits should know before the start.
     pub(crate) fn tell(&self, observer: &mut dyn Observer) {
         self.notices.iter().for_each(|notice| observer.notice(notice));

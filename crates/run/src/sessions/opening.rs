@@ -68,7 +68,8 @@ pub(super) fn open(
         };
         return Ok((AnyCarrier(own), served.filter_map(first).collect()));
     }
-    of_the_system(job, transport, Limits { connections }).map_err(|error| error.fault())
+    of_the_system(job, transport, Limits { connections, ..Limits::default() })
+        .map_err(|error| error.fault())
 }
 
 /// The system's sockets, with the listeners of servers.

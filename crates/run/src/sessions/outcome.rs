@@ -17,6 +17,7 @@ use wirebeat_units::Nanos;
 
 use super::worker::{Finished, Lost};
 use super::{PreparedSessions, far, of, pairs, words};
+use crate::expectations::sessions::GroupMeasures;
 use crate::{control, facts};
 
 /// What a run of sessions left.
@@ -78,7 +79,12 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
             let mut expected = run.scenario.expected_of_sessions(&plan.name);
             // those on intervals are judged when the report has these
             expected.retain(|expectation| !expectation.each_interval);
-            let judge = |one| crate::expectations::sessions::judge(one, &both, rates.as_ref());
+            let measures = GroupMeasures {
+                summary: &both,
+                rates: rates.as_ref(),
+                both_ends: summaries.contains_key(&(number, other)),
+            };
+            let judge = |one| crate::expectations::sessions::judge(one, measures);
             group.expectations = expected.iter().map(judge).collect();
         }
         if summary.counts.failed_here > 0 && side == SessionEnd::Client {
@@ -177,7 +183,12 @@ fn with_messages<'a>(
     summary: &'a SessionSummary,
     other: Option<&SessionSummary>,
 ) -> Cow<'a, SessionSummary> {
-    let Some(other) = other.filter(|other| other.counts.messages_received > 0) else {
+    // where all are lost nothing was received
+    let has_messages = |other: &&SessionSummary| {
+        let counts = &other.counts;
+        [counts.messages_sent, counts.messages_received, counts.messages_lost] != [0; 3]
+    };
+    let Some(other) = other.filter(has_messages) else {
         return Cow::Borrowed(summary);
     };
     let messages = SessionSummary {
@@ -306,5 +317,20 @@ fn described(
         under_way: Some((from, until)),
         starting,
         ..Group::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Those of the other end were not counted where it received nothing, so that `lost-messages == 0` held.
+    #[test]
+    fn messages_that_are_all_lost_are_counted() {
+        let summary = |counts| SessionSummary { counts, ..SessionSummary::default() };
+        let client = summary(SessionCounts { messages_sent: 10, ..SessionCounts::default() });
+        let server = summary(SessionCounts { messages_lost: 10, ..SessionCounts::default() });
+        assert_eq!(with_messages(&client, Some(&server)).counts.messages_lost, 10);
+        assert_eq!(with_messages(&client, None).counts.messages_lost, 0);
     }
 }

@@ -11,6 +11,7 @@ use wirebeat_run::iperf::{
 };
 use wirebeat_run::{Observer, Options, Progress, Stop};
 use wirebeat_testbed::{Capability, Process, Program, Testbed, require};
+use wirebeat_traffic::scenario::session::Expectation;
 use wirebeat_units::{BitRate, Bytes, Nanos};
 
 use crate::sessions::{balances, side};
@@ -143,6 +144,8 @@ fn datagrams_of_a_client_of_iperf3_are_in_the_report_of_both_ends() {
         // the intervals of this end are the whole, live and in the report
         let live = told.intervals.iter().flat_map(|interval| &interval.sessions);
         let kept = report.session_intervals.iter().flat_map(|interval| &interval.sessions);
+        assert_eq!(live.clone().map(|of| of.opened).sum::<u64>(), server.starts.opened);
+        assert_eq!(kept.clone().map(|of| of.opened).sum::<u64>(), server.starts.opened);
         let sums = [
             live.filter_map(|of| of.datagrams).collect::<Vec<_>>(),
             kept.filter_map(|of| of.datagrams).collect(),
@@ -173,10 +176,22 @@ fn a_server_of_iperf3_says_of_our_datagrams_what_the_report_says() {
             block: Some(Bytes::new(1_400)),
             ..TestSpec::default()
         };
+        // the ends that receive count it, whichever these are
+        let expected =
+            ["rate.goodput >= 6Mbps", "lost-messages <= 5%", "received-messages > 1000000"];
+        let expected: Vec<Expectation> = expected.iter().map(|one| one.parse().unwrap()).collect();
         let begun = Instant::now();
         let report = loop {
             let wire = WireServer { wire: Wire::Iperf3, address };
-            let run = || load(wire, &spec, &Options::default(), &mut Told::default(), &Stop::new());
+            let run = || {
+                load(
+                    wire,
+                    &spec,
+                    &expected,
+                    &Options::default(),
+                    (&mut Told::default(), &Stop::new()),
+                )
+            };
             match bed.a.namespace.run(run).unwrap() {
                 Ok(report) => break report,
                 // it says nothing before its first test
@@ -187,7 +202,10 @@ fn a_server_of_iperf3_says_of_our_datagrams_what_the_report_says() {
         let said = json(&server.wait(PATIENCE).unwrap().stdout);
         assert_eq!(said.get("error"), None, "{said:#}");
         balances(&report);
-        assert_eq!((report.verdict, report.exit_code), (Verdict::Done, 0), "{report:#?}");
+        assert_eq!((report.verdict, report.exit_code), (Verdict::Unmet, 4), "{report:#?}");
+        let judged = &side(&report, "iperf3", SessionEnd::Client).expectations;
+        let met: Vec<bool> = judged.iter().map(|one| one.met).collect();
+        assert_eq!(met, [true, true, false], "{judged:#?}");
         let ours = side(&report, "iperf3", SessionEnd::Client).datagrams.unwrap();
         let theirs = side(&report, "iperf3, as the other end says", SessionEnd::Server);
         let theirs = theirs.datagrams.unwrap();
@@ -298,7 +316,8 @@ fn a_server_of_iperf_2_counts_what_the_report_says() {
         let server = iperf2_server(&bed);
         let wire = WireServer { wire: Wire::Iperf2, address: (bed.b.ipv4, 5001).into() };
         let spec = TestSpec { direction, streams, amount, ..TestSpec::default() };
-        let run = || load(wire, &spec, &Options::default(), &mut Told::default(), &Stop::new());
+        let run =
+            || load(wire, &spec, &[], &Options::default(), (&mut Told::default(), &Stop::new()));
         let report = bed.a.namespace.run(run).unwrap().unwrap();
         balances(&report);
         assert_eq!((report.verdict, report.exit_code), (Verdict::Done, 0), "{report:#?}");
@@ -322,7 +341,7 @@ fn a_server_of_iperf_2_counts_what_the_report_says() {
 fn what_a_wire_cannot_say_is_wrong_usage() {
     let wire = WireServer { wire: Wire::Iperf2, address: ([127, 0, 0, 1], 9).into() };
     let spec = TestSpec { protocol: Protocol::Udp, ..TestSpec::default() };
-    let refused = load(wire, &spec, &Options::default(), &mut Told::default(), &Stop::new());
+    let refused = load(wire, &spec, &[], &Options::default(), (&mut Told::default(), &Stop::new()));
     let refused = refused.unwrap_err();
     assert_eq!(refused.exit_code(), 2, "{}", refused.fault());
 }

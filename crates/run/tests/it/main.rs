@@ -58,6 +58,7 @@ mod same_frames;
 mod selftest;
 mod servers;
 mod session_capture;
+mod session_programs;
 mod sessions;
 mod slow_program;
 mod tcp_options;

@@ -196,7 +196,7 @@ fn an_unwanted_connection_gets_a_reset() {
 
 #[test]
 fn more_connections_than_the_limit_fail_or_wait() {
-    let few = Limits { connections: 4 };
+    let few = Limits { connections: 4, ..Limits::default() };
     let mut server = Side::with(Profile::default(), few);
     server.script.accepts = Some(Session::echoes());
     let address = server.stack.listen(LOCAL.parse().unwrap(), ProfileId(0), 64).unwrap();

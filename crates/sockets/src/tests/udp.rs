@@ -39,6 +39,8 @@ impl Talk {
 struct Talks {
     sessions: Vec<Talk>,
     accepts: bool,
+    /// Whether they answer whatever comes.
+    answers: bool,
     actions: VecDeque<Action>,
 }
 
@@ -96,6 +98,10 @@ impl Programs for Talks {
         if echoes {
             talk.says.push(bytes.to_vec());
         }
+    }
+
+    fn answers_anything(&self, _: ProfileId) -> bool {
+        self.answers
     }
 
     fn peer_closed(&mut self, _: Nanos, _: SessionKey) {
@@ -240,21 +246,47 @@ fn a_strangers_datagram_reaches_no_session() {
     assert_eq!(client.talks.sessions[0].heard, [b"peer".to_vec()]);
 }
 
+/// Whoever invents sources does not lock out others: of those that sent one datagram the earliest makes room, and who sent more stays.
 #[test]
-fn peers_are_bounded_in_number() {
-    let limits = Limits { connections: 2 };
+fn peers_are_bounded_in_number_and_the_earliest_newcomer_makes_room() {
+    let limits = Limits { connections: 0, peers: 2 };
     let stack = UdpStack::new(vec![UdpProfile::default()], limits).unwrap();
     let mut server = Host { stack, talks: Talks { accepts: true, ..Talks::default() } };
     let at = server.stack.listen(LOCAL.parse().unwrap(), ProfileId(0)).unwrap();
-    let peers: Vec<UdpSocket> = (0..5).map(|_| UdpSocket::bind(LOCAL).unwrap()).collect();
-    peers.iter().for_each(|peer| assert_eq!(peer.send_to(b"x", at).unwrap(), 1));
-    until_all(&mut [&mut server], |hosts| hosts[0].stack.counters().received == 5);
-    assert_eq!((server.stack.open(), server.stack.counters().unwanted), (2, 3));
+    let peers: Vec<UdpSocket> = (0..4).map(|_| UdpSocket::bind(LOCAL).unwrap()).collect();
+    let mut sent = 0;
+    let mut send = |server: &mut Host, peer: usize| {
+        peers[peer].send_to(b"x", at).unwrap();
+        sent += 1;
+        until_all(&mut [server], |hosts| hosts[0].stack.counters().received == sent);
+    };
+    // the first says two things, the second one
+    [0, 0, 1, 2].into_iter().for_each(|peer| send(&mut server, peer));
+    assert_eq!((server.stack.open(), server.stack.counters().unwanted), (2, 0));
+    assert_eq!(server.talks.sessions[1].end, Some(Reason::Aborted));
+    assert_eq!(server.talks.sessions[0].end, None);
+    // now both have said more, and nobody makes room
+    [2, 3].into_iter().for_each(|peer| send(&mut server, peer));
+    assert_eq!((server.stack.open(), server.stack.counters().unwanted), (2, 1));
     // one that is left makes room
     let connection = server.talks.sessions[0].connection.unwrap();
     server.talks.actions.push_back(Action::Finish(connection));
     until_all(&mut [&mut server], |hosts| hosts[0].stack.open() == 1);
-    peers[4].send_to(b"y", at).unwrap();
-    until_all(&mut [&mut server], |hosts| hosts[0].stack.open() == 2);
-    assert_eq!(server.talks.sessions[2].heard, [b"y".to_vec()]);
+    send(&mut server, 3);
+    assert_eq!(server.stack.open(), 2);
+}
+
+/// Two servers that answer each other's answers never end.
+#[test]
+fn a_server_that_answers_anything_takes_nothing_from_its_own_port() {
+    for (answers, unwanted) in [(true, 1), (false, 0)] {
+        let stack = UdpStack::new(vec![UdpProfile::default()], Limits::default()).unwrap();
+        let mut server =
+            Host { stack, talks: Talks { accepts: true, answers, ..Talks::default() } };
+        let at = server.stack.listen(LOCAL.parse().unwrap(), ProfileId(0)).unwrap();
+        let other = UdpSocket::bind(("127.0.0.2", at.port())).unwrap();
+        other.send_to(b"x", at).unwrap();
+        until_all(&mut [&mut server], |hosts| hosts[0].stack.counters().received == 1);
+        assert_eq!(server.stack.counters().unwanted, unwanted);
+    }
 }

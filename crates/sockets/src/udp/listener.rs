@@ -20,6 +20,8 @@ const ERRORS: usize = 16;
 pub(super) struct Listener {
     pub fd: OwnedFd,
     pub profile: ProfileId,
+    /// Its port.
+    pub port: u16,
     /// The numbers of sessions, by the addresses of their peers.
     pub peers: HashMap<SocketAddr, u32>,
     /// Sessions that wait until there is room to send.
@@ -29,10 +31,11 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    pub fn new(fd: OwnedFd, profile: ProfileId) -> Listener {
+    pub fn new(fd: OwnedFd, profile: ProfileId, port: u16) -> Listener {
         Listener {
             fd,
             profile,
+            port,
             peers: HashMap::new(),
             blocked: Vec::new(),
             readable: true,

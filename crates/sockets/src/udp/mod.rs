@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{bind, connect, getsockname, sockopt};
+use wirebeat_converse::newcomers::{Newcomers, may_be_server};
 use wirebeat_converse::stack::{
     Action, Connection, ConnectionStats, ProfileId, Programs, Reason, SessionKey, Stack,
 };
@@ -36,8 +37,6 @@ const TAKEN: usize = 256;
 const TURN: Nanos = Nanos::from_micros(20);
 /// Marks of listeners' events lie above all numbers of sessions.
 const LISTENER: u64 = 1 << 32;
-/// The most peers of all listeners of a stack, whatever addresses they say that they have. The datagrams of more are dropped.
-const PEERS: usize = 1 << 16;
 
 /// What happened to the stack itself, since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +47,8 @@ pub struct UdpCounters {
     pub received: u64,
     /// Sessions of peers.
     pub accepted: u64,
-    /// Datagrams of new peers that were dropped, because there are as many as there may be or the programs did not want them.
+    /// Datagrams of new peers that were dropped: there are as many as there may be, they may be servers themselves, or the programs did
+    /// not want them.
     pub unwanted: u64,
     /// Sessions that this machine could not even begin.
     pub connects_failed: u64,
@@ -60,6 +60,8 @@ struct UdpSession {
     session: SessionKey,
     place: Place,
     datagrams: Datagrams,
+    /// Datagrams that came.
+    heard: u64,
     /// Whether it is among those with work to do.
     queued: bool,
 }
@@ -74,6 +76,7 @@ pub struct UdpStack {
     sessions: Slab<UdpSession>,
     /// How many of them are clients' own.
     clients: usize,
+    newcomers: Newcomers,
     /// Those with work to do, in order.
     queue: VecDeque<u32>,
     buffers: Buffers,
@@ -94,6 +97,7 @@ impl UdpStack {
             listeners: Vec::new(),
             sessions: Slab::new(),
             clients: 0,
+            newcomers: Newcomers::default(),
             queue: VecDeque::new(),
             buffers: Buffers::new(),
             counters: UdpCounters::default(),
@@ -124,7 +128,7 @@ impl UdpStack {
         let bound = getsockname(&fd).and_then(SocketAddr::try_from).map_err(of_listener)?;
         let mark = LISTENER + self.listeners.len() as u64;
         self.poller.add(&fd, mark, WATCHED).map_err(of_listener)?;
-        self.listeners.push(Listener::new(fd, profile));
+        self.listeners.push(Listener::new(fd, profile, bound.port()));
         Ok(bound)
     }
 
@@ -153,7 +157,9 @@ impl UdpStack {
         };
         self.clients += 1;
         let datagrams = Datagrams::default();
-        let number = self.sessions.insert(UdpSession { session, place, datagrams, queued: false });
+        let queued = false;
+        let number =
+            self.sessions.insert(UdpSession { session, place, datagrams, heard: 0, queued });
         programs.opening(now, session, Connection(number));
         // there is no handshake: it may speak
         programs.established(now, session, Connection(number));
@@ -286,6 +292,7 @@ impl UdpStack {
                 self.counters.unwanted += 1;
                 continue;
             };
+            session.heard += 1;
             let bytes = self.buffers.received.get(..length).unwrap_or_default();
             programs.message(now, session.session, bytes);
             // the answer leaves at once, and does not wait for those to others
@@ -305,22 +312,45 @@ impl UdpStack {
         profile: ProfileId,
         programs: &mut dyn Programs,
     ) -> Option<u32> {
-        let peers = self.sessions.len().saturating_sub(self.clients);
-        if peers >= PEERS.min(self.limits.connections) {
+        let port = self.listeners.get(index)?.port;
+        let may_loop = programs.answers_anything(profile) && may_be_server(address, port);
+        if may_loop || !self.has_room(now, programs) {
+            programs.unwanted(profile);
             return None;
         }
         let session = programs.accepted(now, Connection(self.sessions.next()), profile)?;
         let place = Place::Peer { listener: index, address };
-        let datagrams = Datagrams::default();
-        let number = self.sessions.insert(UdpSession { session, place, datagrams, queued: false });
+        let (datagrams, queued) = (Datagrams::default(), false);
+        let number =
+            self.sessions.insert(UdpSession { session, place, datagrams, heard: 0, queued });
+        let UdpStack { newcomers, sessions, .. } = self;
+        newcomers.add(number, session, |number, session| said_one_thing(sessions, number, session));
         self.counters.accepted += 1;
         self.listeners.get_mut(index)?.peers.insert(address, number);
         Some(number)
     }
 
+    /// Whether there is room for another peer; one that said one thing alone makes it.
+    fn has_room(&mut self, now: Nanos, programs: &mut dyn Programs) -> bool {
+        if self.sessions.len().saturating_sub(self.clients) < self.limits.peers {
+            return true;
+        }
+        let UdpStack { newcomers, sessions, .. } = self;
+        let gone = newcomers.take(|number, session| said_one_thing(sessions, number, session));
+        gone.into_iter().for_each(|number| self.end(number, now, Reason::Aborted, programs));
+        gone.is_some()
+    }
+
     fn has_work(&self) -> bool {
         !self.queue.is_empty() || self.listeners.iter().any(Listener::is_ready)
     }
+}
+
+/// Whether a peer's session is there, and the peer said one thing alone.
+fn said_one_thing(sessions: &Slab<UdpSession>, number: u32, session: SessionKey) -> bool {
+    sessions.get(number).is_some_and(|of| {
+        matches!(of.place, Place::Peer { .. }) && of.session == session && of.heard <= 1
+    })
 }
 
 impl Stack for UdpStack {

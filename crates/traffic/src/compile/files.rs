@@ -1,7 +1,8 @@
 //! The contents of the files that a scenario names. Whoever calls the compiler reads them; here they are
 //! plain data.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::num::NonZeroU64;
 use std::sync::{Arc, OnceLock};
 
 use pcap_file::pcap::PcapParser;
@@ -9,6 +10,7 @@ use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption
 use pcap_file::pcapng::{Block, PcapNgParser};
 use wirebeat_units::{Fault, Nanos, fault};
 
+use super::recorded_session::{RecordedSession, RecordedSessions};
 use crate::scenario::header::Header;
 use crate::scenario::header::payload::Payload;
 use crate::scenario::header::raw::Raw;
@@ -23,6 +25,8 @@ pub struct Files {
     recordings: HashMap<String, u32>,
     /// By the name of a flow: how many of its devices or sub-flows are counted each by itself.
     members: HashMap<String, u32>,
+    /// By the name of a capture.
+    sessions: HashMap<String, Arc<RecordedSessions>>,
 }
 
 /// A file, and what was read out of it so far: flows and their phases ask for the same again and again.
@@ -75,6 +79,37 @@ impl Files {
         self.members.insert(flow, count);
     }
 
+    /// Says which sessions a capture has, and what is said in those that the scenario names.
+    pub fn insert_sessions(&mut self, capture: String, sessions: RecordedSessions) {
+        self.sessions.insert(capture, Arc::new(sessions));
+    }
+
+    /// Whether the sessions of this capture are here.
+    pub fn holds_sessions(&self, capture: &str) -> bool {
+        self.sessions.contains_key(capture)
+    }
+
+    /// The sessions of captures that `scenario` says again: for each capture their numbers, `None` for the only one.
+    pub fn sessions_named_in(scenario: &Scenario) -> BTreeMap<&str, BTreeSet<Option<NonZeroU64>>> {
+        let mut all = BTreeMap::<&str, BTreeSet<_>>::new();
+        for capture in scenario.sessions.values().filter_map(|spec| spec.program.capture()) {
+            all.entry(&capture.file).or_default().insert(capture.session);
+        }
+        all
+    }
+
+    /// A session of a capture, or its only one.
+    pub(super) fn recorded_session(
+        &self,
+        capture: &str,
+        number: Option<NonZeroU64>,
+    ) -> Result<&RecordedSession, Fault> {
+        let sessions = self.sessions.get(capture);
+        let sessions = sessions
+            .ok_or_else(|| fault!("the sessions of the capture '{capture}' were not read"))?;
+        sessions.get(capture, number)
+    }
+
     pub(super) fn members(&self, flow: &str) -> u32 {
         self.members.get(flow).copied().unwrap_or(0)
     }
@@ -95,7 +130,8 @@ impl Files {
         let named = |(flow, spec): (&String, &FlowSpec)| place(KeyPath::flow(flow), spec, name);
         let of_sessions = |(group, spec): (&String, &SessionSpec)| {
             let here = |key| KeyPath::root("sessions").key(group).key(key);
-            if spec.program.files().contains(&name) {
+            let captured = spec.program.capture().is_some_and(|capture| capture.file == name);
+            if captured || spec.program.files().contains(&name) {
                 return Some(here("program"));
             }
             (spec.departures.file() == Some(name)).then(|| here("departures"))

@@ -21,6 +21,7 @@ mod live;
 mod mean;
 mod memo;
 mod pace;
+mod recorded_session;
 mod sessions;
 mod stack;
 
@@ -46,6 +47,7 @@ pub use live::{Live, Part};
 pub use sessions::{compile_live_sessions, compile_numbered_sessions, compile_sessions, volume};
 
 pub use links::{Destination, Link, Links, Route, destinations};
+pub use recorded_session::{RecordedEnd, RecordedSession, RecordedSessions, RecordedTurn};
 
 /// Why a scenario could not be compiled. Prints the key and what would mend it;
 /// [`crate::scenario::Sources::locate`] finds its line.

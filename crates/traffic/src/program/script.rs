@@ -195,6 +195,8 @@ pub struct Script {
     pub content: Option<Arc<[u8]>>,
     /// Whether each message is a datagram: it has at least 1 byte and fits one, and may be lost.
     pub datagrams: bool,
+    /// Whether what the other end of ours sends is known here: generated data, or that of a capture. Texts and files of steps are not.
+    pub compares: bool,
     /// What it asks for or answers, where the program is DNS.
     pub dns: Option<DnsPart>,
 }
@@ -254,6 +256,8 @@ pub enum Receive {
     Prefixed,
     /// What message number `n` of this end's is, sent back.
     Back(u16),
+    /// These bytes, which the other end of ours sends.
+    Known(Arc<[u8]>),
     /// A datagram.
     Message(Expected),
 }

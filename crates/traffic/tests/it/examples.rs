@@ -3,9 +3,13 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::num::NonZeroU64;
 use std::path::Path;
 
-use wirebeat_traffic::compile::{Files, Links, as_run, compile, compile_sessions};
+use wirebeat_traffic::compile::{
+    Files, Links, RecordedEnd, RecordedSession, RecordedSessions, RecordedTurn, as_run, compile,
+    compile_sessions,
+};
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
 use wirebeat_traffic::program::{Departures, Flow, Pace, Program, Stream};
 use wirebeat_traffic::scenario::{FlowSpec, PortSpec, Scenario, json_schema};
@@ -43,6 +47,34 @@ fn examples() -> Vec<(String, Scenario)> {
     examples
 }
 
+/// The sessions of captures that it says again. Who reads captures stands above: each says something.
+fn insert_sessions(files: &mut Files, scenario: &Scenario) {
+    for (name, numbers) in Files::sessions_named_in(scenario) {
+        let of = |number: &Option<NonZeroU64>| {
+            let mut groups = scenario.sessions.values();
+            let group = groups.find(|group| {
+                group.program.capture().is_some_and(|it| it.file == name && it.session == *number)
+            });
+            let turn = |by_client| RecordedTurn {
+                by_client,
+                bytes: [7; 100].into(),
+                after: Nanos::from_millis(1),
+            };
+            let session = RecordedSession {
+                transport: group.unwrap().transport,
+                turns: vec![turn(true), turn(false)],
+                end: RecordedEnd::Client,
+                missing: 0,
+                is_from_the_start: true,
+            };
+            (number.map_or(1, NonZeroU64::get), session)
+        };
+        let sessions = numbers.iter().map(of).collect();
+        let count = numbers.len() as u64;
+        files.insert_sessions(name.to_owned(), RecordedSessions { count, sessions });
+    }
+}
+
 /// The files that it names, from the folder of the examples.
 fn files(scenario: &Scenario) -> Files {
     let mut files = Files::default();
@@ -50,6 +82,7 @@ fn files(scenario: &Scenario) -> Files {
         let content = fs::read(root().join("examples").join(name)).unwrap();
         files.insert(name.to_owned(), content);
     }
+    insert_sessions(&mut files, scenario);
     let replays = scenario.flows.values().filter_map(|flow| flow.replay.as_ref());
     for name in replays.flat_map(|replay| replay.names()) {
         let content = fs::read(root().join("examples").join(name)).unwrap();
@@ -362,7 +395,9 @@ fn every_scenario_of_the_page_of_sessions_is_right() {
         };
         let scenario =
             Scenario::from_yaml(text, "page").unwrap_or_else(|error| panic!("{error}\n{text}"));
-        let compiled = compile_sessions(&scenario, &Files::default());
+        let mut files = Files::default();
+        insert_sessions(&mut files, &scenario);
+        let compiled = compile_sessions(&scenario, &files);
         let sessions = compiled.unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert!(!sessions.groups.is_empty(), "{text}");
         seen += 1;

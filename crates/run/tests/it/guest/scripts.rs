@@ -224,7 +224,12 @@ fn captured(bed: &Testbed, devices: &[&str], work: impl FnOnce()) -> BTreeMap<St
 /// Runs the script as Wirebeat does.
 fn ours(bed: &Testbed, script: &Script, stations: &BTreeMap<String, MacAddr>) {
     let read = |name: &str| Err(format!("there is no file '{name}'"));
-    let source = Source { name: script.name, text: &script.text, read: &read };
+    let source = Source {
+        name: script.name,
+        text: &script.text,
+        read: &read,
+        sessions: &wirebeat_import::no_sessions,
+    };
     let converted = convert(Dialect::Pktgen, &source, &Default::default());
     let mut converted = converted.unwrap_or_else(|error| panic!("{error}"));
     for port in converted.scenario.ports.values_mut() {

@@ -21,7 +21,8 @@ fn converted(dialect: Dialect, text: &str, engine: EngineChoice) -> Converted {
         "video.trace" => Ok(b"100 0.02\n1400 0.01\n60 0.10\n".to_vec()),
         other => Err(format!("there is no file '{other}'")),
     };
-    let source = Source { name: "script", text, read: &read };
+    let source =
+        Source { name: "script", text, read: &read, sessions: &wirebeat_import::no_sessions };
     let options =
         wirebeat_import::Options { interface: Some("wb0".to_owned()), ..Default::default() };
     let mut converted =

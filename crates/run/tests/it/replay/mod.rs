@@ -251,7 +251,7 @@ fn a_device_that_the_table_does_not_have_is_an_error_or_left_out() {
         *message,
         format!(
             "flow 'x': {}: record 1 at byte 58: the record of device-1 at 2015-07-01T18:20:30Z: its device device-1 is \
-             not in the table of 'flow-of'; 'on-bad: skip' leaves such records out",
+             not in the table of 'flow-of'; --on-bad skip ('on-bad: skip') leaves such records out",
             path.display()
         )
     );

@@ -3,6 +3,7 @@
 //! Starts are flows: a group's `rate`, `departures` and changes are compiled as those of a flow whose frames nobody sends, so that
 //! every law that there is for frames is there for sessions. What both ends do is `script.rs`; `http.rs` has the bytes of HTTP.
 
+mod captured;
 mod dns;
 mod http;
 mod messages;
@@ -19,7 +20,7 @@ use super::{CompileError, Files, Link, Links, Live, departures};
 use crate::distribution::draw::{Key, Purpose};
 use crate::program::Program;
 use crate::program::script::{After, PATTERN_LEN, PoolWalk, SessionGroup, Sessions};
-use crate::scenario::session::{AddressPool, SessionSpec};
+use crate::scenario::session::{AddressPool, ProgramSpec, SessionSpec};
 use crate::scenario::{FlowSpec, Invalid, KeyPath, PortSpec, Scenario, StaggerChoice};
 use crate::values::session::Pool;
 use script::ScriptMaker;
@@ -161,6 +162,12 @@ impl ScriptMaker<'_> {
             Some(_) => Some(Arc::new(self.server().map_err(invalid)?)),
             None => None,
         };
+        let waits = match &spec.program {
+            ProgramSpec::Capture(capture) => {
+                captured::longest_wait(self.files, capture).map_err(invalid)?
+            }
+            _ => Nanos::ZERO,
+        };
         let (client_key, server_key) = (self.key(), self.key());
         Ok(SessionGroup {
             name: name.to_owned(),
@@ -192,7 +199,8 @@ impl ScriptMaker<'_> {
             },
             count: spec.count.map_or(u64::MAX, Into::into),
             limit: spec.limit,
-            timeout: spec.timeout,
+            // an end that waits as it did in a capture is no silent peer
+            timeout: spec.timeout.saturating_add(waits),
             on_timeout: spec.on_timeout,
             tcp: spec.tcp.clone(),
             ttl: spec.ttl.map(Into::into),

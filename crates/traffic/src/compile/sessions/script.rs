@@ -6,7 +6,7 @@ use wirebeat_units::{Fault, fault};
 
 use super::http::{self, Persistence};
 use super::whole;
-use super::{dns, messages, udp};
+use super::{captured, dns, messages, udp};
 use crate::compile::Files;
 use crate::distribution::draw::{Key, Purpose};
 use crate::program::script::{
@@ -32,7 +32,7 @@ pub(super) struct ScriptMaker<'a> {
     /// How many laws were made.
     laws: u16,
     /// What the files hold that the scenario names.
-    files: &'a Files,
+    pub(super) files: &'a Files,
     /// Of the end that is made: its variables, and where its labels are.
     variables: Vec<String>,
     labels: Vec<(String, u16)>,
@@ -87,6 +87,7 @@ impl<'a> ScriptMaker<'a> {
             pattern: Arc::clone(self.pattern),
             content: None,
             datagrams: self.spec.transport == Transport::Udp,
+            compares: true,
             dns: None,
         }
     }
@@ -114,7 +115,11 @@ impl<'a> ScriptMaker<'a> {
             ProgramSpec::Echo(echo) => self.echo(echo, &mut script)?,
             ProgramSpec::Messages(spec) => messages::client(self, spec, &mut script)?,
             ProgramSpec::Dns(spec) => dns::client(self, spec, &mut script)?,
-            ProgramSpec::Steps(steps) => self.written_out(&steps.client, &mut script)?,
+            ProgramSpec::Steps(steps) => {
+                script.compares = !steps.server.iter().any(sends_literally);
+                self.written_out(&steps.client, &mut script)?;
+            }
+            ProgramSpec::Capture(capture) => captured::end(self, capture, &mut script, true)?,
         }
         Ok(script)
     }
@@ -134,7 +139,11 @@ impl<'a> ScriptMaker<'a> {
             ProgramSpec::Echo(_) => script.ops.push(Op::Echo),
             ProgramSpec::Messages(spec) => messages::server(self, spec, &mut script)?,
             ProgramSpec::Dns(spec) => dns::server(spec, &mut script),
-            ProgramSpec::Steps(steps) => self.written_out(&steps.server, &mut script)?,
+            ProgramSpec::Steps(steps) => {
+                script.compares = !steps.client.iter().any(sends_literally);
+                self.written_out(&steps.server, &mut script)?;
+            }
+            ProgramSpec::Capture(capture) => captured::end(self, capture, &mut script, false)?,
         }
         Ok(script)
     }
@@ -400,6 +409,15 @@ pub(super) fn repeat(script: &mut Script, times: u32, between: Option<Op>) {
     };
     let to = script.ops.len() as u16 + 2;
     script.ops.extend([Op::Repeat { register: 0, times, to }, Op::End, between, Op::Jump(0)]);
+}
+
+/// Whether a step sends something else than generated data.
+pub(super) fn sends_literally(step: &Step) -> bool {
+    match step {
+        Step::SendText(_) | Step::SendFile(_) => true,
+        Step::Repeat(repeat) => repeat.steps.iter().any(sends_literally),
+        _ => false,
+    }
 }
 
 /// The `Host` of requests to a server that has no name: its address, and its port where it is not HTTP's.

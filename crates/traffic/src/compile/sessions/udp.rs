@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use wirebeat_units::Fault;
 
-use super::script::{ScriptMaker, add, add_receive, add_time, repeat};
-use super::{dns, messages, whole};
+use super::script::{ScriptMaker, add, add_receive, add_time, repeat, sends_literally};
+use super::{captured, dns, messages, whole};
 use crate::program::script::{
     Body, Expected, ExpectedLength, LengthLaw, Message, Op, Receive, Script,
 };
@@ -41,7 +41,11 @@ pub(super) fn client(maker: &mut ScriptMaker<'_>, script: &mut Script) -> Result
         }
         ProgramSpec::Messages(spec) => messages::client(maker, spec, script)?,
         ProgramSpec::Dns(spec) => dns::client(maker, spec, script)?,
-        ProgramSpec::Steps(steps) => maker.written_out(&steps.client, script)?,
+        ProgramSpec::Steps(steps) => {
+            script.compares = !steps.server.iter().any(sends_literally);
+            maker.written_out(&steps.client, script)?;
+        }
+        ProgramSpec::Capture(capture) => captured::end(maker, capture, script, true)?,
         // refused by the checks
         ProgramSpec::Http(_) | ProgramSpec::Bulk(_) => {}
     }
@@ -62,7 +66,11 @@ pub(super) fn server(maker: &mut ScriptMaker<'_>, script: &mut Script) -> Result
         ProgramSpec::Echo(_) => script.ops.push(Op::Echo),
         ProgramSpec::Messages(spec) => messages::server(maker, spec, script)?,
         ProgramSpec::Dns(spec) => dns::server(spec, script),
-        ProgramSpec::Steps(steps) => maker.written_out(&steps.server, script)?,
+        ProgramSpec::Steps(steps) => {
+            script.compares = !steps.client.iter().any(sends_literally);
+            maker.written_out(&steps.server, script)?;
+        }
+        ProgramSpec::Capture(capture) => captured::end(maker, capture, script, false)?,
         // refused by the checks
         ProgramSpec::Http(_) | ProgramSpec::Bulk(_) => {}
     }

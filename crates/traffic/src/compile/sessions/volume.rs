@@ -5,7 +5,7 @@
 
 use wirebeat_units::{LINE_OVERHEAD, Layer};
 
-use crate::program::script::{Body, Message, Op, Script, SessionGroup};
+use crate::program::script::{Body, Message, Op, Receive, Script, SessionGroup};
 use crate::scenario::departures::Duration;
 use crate::scenario::session::program::{
     Direction, Exchange, Http, HttpBody, Messages, Method, Step, Steps,
@@ -150,6 +150,15 @@ pub fn volumes(spec: &SessionSpec, group: &SessionGroup) -> Volumes {
                 down: None,
             }
         }
+        ProgramSpec::Capture(_) => {
+            // either end knows what both say
+            let script = group.client.as_deref().or(group.server.as_deref());
+            let (sent, received) = script.map(said).unwrap_or_default();
+            match group.client {
+                Some(_) => Volumes { up: Some(sent), down: received },
+                None => Volumes { up: received, down: Some(sent) },
+            }
+        }
         ProgramSpec::Steps(steps) => {
             let Steps { client, server } = &**steps;
             let of = |here: &[Step], there: &[Step], ours| match ours {
@@ -163,6 +172,34 @@ pub fn volumes(spec: &SessionSpec, group: &SessionGroup) -> Volumes {
             }
         }
     }
+}
+
+/// What an end of a session out of a capture sends, and what it waits for where that has a known length.
+fn said(script: &Script) -> (Volume, Option<Volume>) {
+    let add = |volume: Volume, bytes: usize| volume.and(Volume::messages(1.0, bytes as f64));
+    let mut all = (Volume::default(), Some(Volume::default()));
+    for op in &script.ops {
+        match op {
+            Op::Send(message) => {
+                let message = script.messages.get(usize::from(*message));
+                all.0 = add(all.0, message.map_or(0, |message| message.head.len()));
+            }
+            Op::Receive(index) => {
+                let bytes = match script.lengths.get(usize::from(*index)) {
+                    Some(Receive::Known(bytes)) => Some(bytes.len()),
+                    Some(Receive::Bytes(bytes)) => usize::try_from(*bytes).ok(),
+                    _ => None,
+                };
+                all.1 = all.1.zip(bytes).map(|(volume, bytes)| add(volume, bytes));
+            }
+            Op::Expect(text) => {
+                let text = script.texts.get(usize::from(*text));
+                all.1 = all.1.map(|volume| add(volume, text.map_or(0, |text| text.len())));
+            }
+            _ => {}
+        }
+    }
+    all
 }
 
 /// So much in one direction, or in both.

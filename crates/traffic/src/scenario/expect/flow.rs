@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wirebeat_units::{Comparison, Fault, Layer, Nanos, Rate, UnitError, fault};
 
-use super::{INTERVAL, Parts, Statistic, count};
-use crate::text::hint::with_hint;
+use super::{INTERVAL, Parts, Statistic, count, other_name};
+use crate::text::hint::{nearest, with_hint};
 use crate::text::printable;
 
 /// Something measured of a flow, and what it has to be.
@@ -172,6 +172,9 @@ impl FromStr for Share {
         let number = number.filter(plain).and_then(|number| number.parse::<f64>().ok());
         match number.filter(|number| number.is_finite()) {
             Some(number) => Ok(Share { number, ppm }),
+            None if text.parse::<f64>().is_ok_and(|number| number == 0.0) => {
+                Err(fault!("'{text}' has no unit"; "write 0%"))
+            }
             None => Err(fault!(
                 "'{}' is not a part of a whole", printable(text, 64); "write for example 0.01% or 5ppm"
             )),
@@ -196,17 +199,87 @@ fn words() -> impl Iterator<Item = &'static str> + Clone {
 /// Before where a rate is measured.
 const RATE: &str = "rate";
 
-/// Whether something of flows is called so.
-pub(super) fn is_word(word: &str) -> bool {
-    words().any(|known| known == word)
+/// What other tools call it.
+const OTHER_NAMES: [(&str, &str); 16] = [
+    ("latency", "delay"),
+    ("ipdv", "jitter"),
+    ("pdv", "jitter"),
+    ("throughput", "rate"),
+    ("bandwidth", "rate"),
+    ("bitrate", "rate"),
+    ("goodput", "rate"),
+    ("pps", "rate"),
+    ("packet-loss", "loss"),
+    ("loss-rate", "loss"),
+    ("loss-ratio", "loss"),
+    ("drops", "lost"),
+    ("dropped", "lost"),
+    ("out-of-order", "reordered"),
+    ("packets", "received"),
+    ("frames", "received"),
+];
+
+/// Whether something of flows is called so, as far as its first word and its rate say.
+pub(super) fn knows(name: &str) -> bool {
+    let (word, rest) = name.split_once('.').unwrap_or((name, ""));
+    match word {
+        RATE => FlowRateOf::of(rest).is_some(),
+        _ => words().any(|known| known == word),
+    }
+}
+
+/// What of flows is meant by a name that nothing has.
+pub(super) fn meant(name: &str) -> Option<String> {
+    let (word, rest) = name.split_once('.').unwrap_or((name, ""));
+    let known = other_name(word, &OTHER_NAMES).or_else(|| nearest(word, words()))?;
+    if known == RATE {
+        return Some(format!("{RATE}.{}", FlowRateOf::Received.name()));
+    }
+    Some(match FlowTime::of(known) {
+        Some(_) if rest.parse::<Statistic>().is_ok() => format!("{known}.{rest}"),
+        Some(_) => format!("{known}.p99"),
+        None => known.to_owned(),
+    })
+}
+
+/// That nothing of flows is called so, with what is meant or all that there is.
+fn unknown(name: &str) -> Fault {
+    let what = Fault::from(format!("nothing measures '{}'", printable(name, 64)));
+    match meant(name) {
+        Some(meant) => what.or_hint(format!("did you mean '{meant}'?")),
+        None => what.or_hint(all()),
+    }
+}
+
+/// All that is measured of flows, in words.
+fn all() -> String {
+    let counters = FlowCounter::ALL.iter().map(|one| one.name());
+    let shares = FlowShare::ALL.iter().map(|one| one.name());
+    let plain: Vec<&str> = counters.chain(shares).collect();
+    let times: Vec<&str> = FlowTime::ALL.iter().map(|one| one.name()).collect();
+    format!(
+        "there are {}, {}, and with a statistic such as '.p99' {}",
+        plain.join(", "),
+        rates().join(", "),
+        times.join(", ")
+    )
+}
+
+/// Every rate, as it is written.
+fn rates() -> Vec<String> {
+    FlowRateOf::ALL.iter().rev().map(|one| format!("{RATE}.{}", one.name())).collect()
 }
 
 fn rate(text: &str) -> Result<Rate, Fault> {
-    match text.parse().map_err(|error: UnitError| error.fault())? {
+    // flows are sent with rates that are not measured (50 %, unlimited), which the unit's own hint names too
+    let hint = "write for example 90kpps, 100Mbps or 1Gbps@line";
+    let rate: Rate = text
+        .parse()
+        .map_err(|error: UnitError| Fault { hint: None, ..error.fault() }.or_hint(hint))?;
+    match rate {
         rate @ (Rate::Frames(_) | Rate::Bits(..)) => Ok(rate),
         Rate::Unlimited | Rate::LinkShare(_) => Err(fault!(
-            "'{}' is not a rate that can be measured", printable(text, 64);
-            "write for example 90kpps or 1Gbps@line"
+            "'{}' is not a rate that can be measured", printable(text, 64); "{hint}"
         )),
     }
 }
@@ -228,6 +301,11 @@ impl FlowMeasured {
             return Ok(FlowMeasured::Time(time, rest.parse()?, limit?));
         }
         if word == RATE {
+            if rest.is_none() {
+                return Err(fault!(
+                    "'{RATE}' does not say where it is measured"; "write {}", rates().join(" or ")
+                ));
+            }
             let places = FlowRateOf::ALL.iter().map(|one| one.name());
             let place = FlowRateOf::of(rest.unwrap_or_default());
             let place = place
@@ -240,7 +318,7 @@ impl FlowMeasured {
         if let (Some(share), None) = (FlowShare::of(word), rest) {
             return Ok(FlowMeasured::Share(share, limit.parse()?));
         }
-        Err(with_hint("nothing measures", name, words()))
+        Err(unknown(name))
     }
 
     /// Whether intervals have it.
@@ -363,12 +441,22 @@ mod tests {
             ("loss <=", "is not an expectation"),
             ("losss <= 1%", "did you mean 'loss'"),
             ("loss <= 1", "0.01%"),
+            ("loss == 0", "write 0%"),
+            ("loss == 0.0", "write 0%"),
             ("delay < 1ms", "delay.p99"),
             ("delay.p100 < 1ms", "there is no statistic 'p100'"),
+            ("delay.p999 < 1ms", "did you mean 'p99.9'?"),
+            ("latency.p99 < 1ms", "did you mean 'delay.p99'?"),
+            ("Latency < 1ms", "did you mean 'delay.p99'?"),
+            ("dealy.max < 1ms", "did you mean 'delay.max'?"),
+            ("packet_loss < 1%", "did you mean 'loss'?"),
+            ("throughput >= 1Gbps", "did you mean 'rate.received'?"),
+            ("weather >= 1", "rate.received, rate.sent, and with a statistic"),
             ("delay.p99 < 1", "unit"),
             ("rate.received >= 5", "unit"),
             ("rate.recieved >= 5kpps", "did you mean 'received'"),
-            ("rate >= 5kpps", "there is no rate"),
+            ("rate >= 5kpps", "write rate.received or rate.sent"),
+            ("rate.received >= 100M", "write for example 90kpps, 100Mbps or 1Gbps@line"),
             ("rate.received >= 50%", "is not a rate that can be measured"),
             ("lost <= 1%", "is not a count"),
             ("interval.jitter.p99 < 1ms", "intervals do not have"),

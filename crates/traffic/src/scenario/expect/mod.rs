@@ -18,7 +18,7 @@ use wirebeat_units::{Comparison, Fault, fault};
 pub use flow::{FlowExpectation, FlowMeasured};
 pub use statistic::Statistic;
 
-use super::session::Expectation;
+use super::session::{self, Expectation};
 use super::{Invalid, KeyPath, Scenario};
 use crate::text::hint::with_hint;
 use crate::text::printable;
@@ -56,6 +56,15 @@ impl<'a> Parts<'a> {
         };
         Ok(Parts { each_interval, measured, comparison, limit })
     }
+}
+
+/// The name here of what `word` is called by other tools, if `table` has it: pairs of their name and ours.
+pub(crate) fn other_name(
+    word: &str,
+    table: &[(&'static str, &'static str)],
+) -> Option<&'static str> {
+    let word = word.to_lowercase().replace('_', "-");
+    table.iter().find(|(other, _)| *other == word).map(|(_, ours)| *ours)
 }
 
 /// A number of things.
@@ -113,15 +122,34 @@ impl FromStr for ScopedExpectation {
         // that it is one of either is known here, which it has to be where the names are
         match (what.parse::<FlowExpectation>(), what.parse::<Expectation>()) {
             (Err(of_flows), Err(of_sessions)) => {
-                let session = Parts::of(what, "").is_ok_and(|parts| {
-                    let word = parts.measured.split('.').next().unwrap_or_default();
-                    super::session::expect::is_word(word) && !flow::is_word(word)
-                });
-                Err(if session { of_sessions } else { of_flows })
+                Err(of_either(Parts::of(what, "").ok().as_ref(), of_flows, of_sessions))
             }
             _ => Ok(ScopedExpectation { of: of.map(str::to_owned), text: what.to_owned() }),
         }
     }
+}
+
+/// What is wrong with an expectation of flows or of sessions, in the words of those that have what is asked for.
+fn of_either(parts: Option<&Parts<'_>>, of_flows: Fault, of_sessions: Fault) -> Fault {
+    let Some(Parts { measured: name, .. }) = parts else { return of_flows };
+    if flow::knows(name) {
+        return of_flows;
+    }
+    if session::expect::knows(name) {
+        return of_sessions;
+    }
+    match (flow::meant(name), session::expect::meant(name)) {
+        (Some(_), None) => of_flows,
+        (None, Some(_)) => of_sessions,
+        (Some(_), Some(session)) => with_sessions(of_flows, &format!("'{session}'")),
+        (None, None) => with_sessions(of_flows, "see docs/sessions.md, 'Expectations'"),
+    }
+}
+
+/// Adds to what would help of flows what would help of sessions.
+fn with_sessions(of_flows: Fault, of_sessions: &str) -> Fault {
+    let hint = of_flows.hint.map(|hint| format!("{hint} (of sessions: {of_sessions})"));
+    Fault { hint, ..of_flows }
 }
 
 impl fmt::Display for ScopedExpectation {
@@ -297,8 +325,13 @@ mod tests {
         for (text, says) in [
             ("loss", "is not an expectation"),
             (": loss == 0", "no name before the colon"),
-            ("losss == 0%", "did you mean 'loss'"),
+            ("losss == 0%", "did you mean 'loss'?"),
             ("established >= many", "is not a count"),
+            ("establishd >= 3", "did you mean 'established'?"),
+            ("throughput > 1Gbps", "'rate.received'? (of sessions: 'rate.goodput')"),
+            ("rate > 1Gbps", "rate.sent (of sessions: 'rate.goodput')"),
+            ("rate.goodput > 1", "unit"),
+            ("weather > 1", "docs/sessions.md"),
             ("response.p99 < 5", "unit"),
         ] {
             let said = text.parse::<ScopedExpectation>().unwrap_err().to_string();

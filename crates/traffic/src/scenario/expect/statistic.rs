@@ -3,9 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use wirebeat_units::Fault;
+use wirebeat_units::{Fault, fault};
 
 use crate::text::hint::with_hint;
+use crate::text::printable;
 
 /// A number that many values come to.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,10 +59,40 @@ impl FromStr for Statistic {
             "max" => Statistic::Max,
             other => match percent(other) {
                 Some(percent) => Statistic::Percentile(percent),
-                None => return Err(with_hint("there is no statistic", other, Statistic::NAMES)),
+                None => return Err(unknown(other)),
             },
         })
     }
+}
+
+/// That there is no such statistic, and which one is meant.
+fn unknown(text: &str) -> Fault {
+    match meant(text) {
+        Some(meant) => fault!(
+            "there is no statistic '{}'", printable(text, 64); "did you mean '{meant}'?"
+        ),
+        None => with_hint("there is no statistic", text, Statistic::NAMES),
+    }
+}
+
+/// What other tools write so: `p999` of HDR histograms, `p100` of gnuplot, `avg`.
+fn meant(text: &str) -> Option<String> {
+    match text {
+        "avg" | "average" => return Some("mean".to_owned()),
+        "median" => return Some("p50".to_owned()),
+        "std" | "sd" | "sdev" | "stdev" => return Some("stddev".to_owned()),
+        _ => {}
+    }
+    let digits = text.strip_prefix('p').filter(|digits| !digits.is_empty())?;
+    if digits.bytes().all(|digit| digit == b'0') {
+        return Some("min".to_owned());
+    }
+    if digits == "100" {
+        return Some("max".to_owned());
+    }
+    let (whole, rest) = digits.split_at_checked(2).filter(|(_, rest)| !rest.is_empty())?;
+    let plain = digits.bytes().all(|digit| digit.is_ascii_digit());
+    (plain && whole.starts_with('9')).then(|| format!("p{whole}.{rest}"))
 }
 
 impl fmt::Display for Statistic {
@@ -95,6 +126,22 @@ mod tests {
             let statistic: Statistic = text.parse().unwrap();
             assert_eq!(statistic.samples_needed(), needed, "{text}");
             assert_eq!(statistic.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn the_statistic_that_is_meant_is_named() {
+        for (text, meant) in [
+            ("p999", "'p99.9'"),
+            ("p9999", "'p99.99'"),
+            ("p995", "'p99.5'"),
+            ("p100", "'max'"),
+            ("p0", "'min'"),
+            ("avg", "'mean'"),
+            ("median", "'p50'"),
+        ] {
+            let said = text.parse::<Statistic>().unwrap_err().to_string();
+            assert!(said.contains(&format!("did you mean {meant}?")), "{text}: {said}");
         }
     }
 

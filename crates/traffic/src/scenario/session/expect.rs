@@ -1,4 +1,5 @@
-//! What has to come of a group of sessions: `established >= 1000`, `response.p99 < 5ms`, `status.5xx == 0`, `rate.goodput >= 1Gbps`.
+//! What has to come of a group of sessions: `established >= 1000`, `failed <= 1%`, `response.p99 < 5ms`, `status.5xx == 0`,
+//! `rate.goodput >= 1Gbps`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use wirebeat_units::{BitRate, Comparison, Fault, Nanos, Rate, fault};
 
 use super::program::dns::Rcode;
-use crate::scenario::expect::{INTERVAL, Parts, Statistic, count};
-use crate::text::hint::with_hint;
+use crate::scenario::expect::flow::Share;
+use crate::scenario::expect::{INTERVAL, Parts, Statistic, count, other_name};
+use crate::text::hint::{nearest, with_hint};
 use crate::text::printable;
 
 /// Counters that can be held against a number, by the names of reports.
@@ -81,8 +83,64 @@ pub struct Expectation {
     pub measured: Measured,
     /// How it is compared.
     pub comparison: Comparison,
-    /// With what: a count, nanoseconds, sessions or messages a second, or bits a second.
-    pub value: u64,
+    /// With what.
+    pub limit: SessionLimit,
+}
+
+/// What something measured of sessions is held against.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SessionLimit {
+    /// A count, nanoseconds, sessions or messages a second, or bits a second.
+    Number(u64),
+    /// A part of the whole that the counter is of, see [`Whole`].
+    Share(Share),
+}
+
+/// What a counter is a part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whole {
+    /// Sessions that were due.
+    Due,
+    /// Sessions that were opened.
+    Opened,
+    /// Requests.
+    Requests,
+    /// Messages one way that were sent; where nobody knows that, those received and those lost.
+    Messages,
+    /// Responses and messages one way that were received.
+    Received,
+    /// TCP segments with data.
+    DataSegments,
+}
+
+impl Whole {
+    /// What the counter `name` is a part of; `None` where it is of nothing.
+    pub fn of(name: &str) -> Option<Whole> {
+        Some(match name {
+            "expired" => Whole::Due,
+            "established" | "in-order" | "refused" | "timed-out" | "reset" | "unreachable"
+            | "closed-early" | "malformed" | "abandoned" | "failed-here" | "unfinished"
+            | "failed" => Whole::Opened,
+            "responses" | "unexpected" | "lost-responses" | "late-responses"
+            | "malformed-messages" => Whole::Requests,
+            "received-messages" | "lost-messages" => Whole::Messages,
+            "damaged" => Whole::Received,
+            "retransmitted-segments" => Whole::DataSegments,
+            _ => return None,
+        })
+    }
+
+    /// What it is, in words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Whole::Due => "sessions that were due",
+            Whole::Opened => "opened sessions",
+            Whole::Requests => "requests",
+            Whole::Messages => "messages one way",
+            Whole::Received => "responses and messages",
+            Whole::DataSegments => "segments with data",
+        }
+    }
 }
 
 /// What is measured.
@@ -150,10 +208,94 @@ impl fmt::Display for Statuses {
     }
 }
 
-/// Whether something of sessions is called so, or begins so.
-pub(in crate::scenario) fn is_word(word: &str) -> bool {
-    let fixed = ["status", "rcode"];
-    COUNTERS.iter().chain(&TIMES).chain(&fixed).any(|known| *known == word)
+/// Before the name of a rate.
+const RATE: &str = "rate";
+
+/// What other tools call it.
+const OTHER_NAMES: [(&str, &str); 22] = [
+    ("latency", "response"),
+    ("response-time", "response"),
+    ("duration", "session"),
+    ("ttfb", "first-byte"),
+    ("throughput", "rate.goodput"),
+    ("bandwidth", "rate.goodput"),
+    ("bitrate", "rate.goodput"),
+    ("goodput", "rate.goodput"),
+    (RATE, "rate.goodput"),
+    ("rps", "rate.responses"),
+    ("qps", "rate.responses"),
+    ("errors", "failed"),
+    ("error-rate", "failed"),
+    ("failures", "failed"),
+    ("sessions", "established"),
+    ("connections", "established"),
+    ("timeouts", "timed-out"),
+    ("resets", "reset"),
+    ("retransmits", "retransmitted-segments"),
+    ("retransmissions", "retransmitted-segments"),
+    ("loss", "lost-responses"),
+    ("packet-loss", "lost-responses"),
+];
+
+/// Whether something of sessions is called so, as far as its first word and its rate say.
+pub(in crate::scenario) fn knows(name: &str) -> bool {
+    let (word, rest) = name.split_once('.').unwrap_or((name, ""));
+    match word {
+        RATE => RATES.iter().chain(&BIT_RATES).any(|known| *known == rest),
+        "status" | "rcode" => true,
+        _ => COUNTERS.iter().chain(&TIMES).any(|known| *known == word),
+    }
+}
+
+/// What of sessions is meant by a name that nothing has.
+pub(in crate::scenario) fn meant(name: &str) -> Option<String> {
+    let (word, rest) = name.split_once('.').unwrap_or((name, ""));
+    let words = COUNTERS.into_iter().chain(TIMES);
+    let known = other_name(word, &OTHER_NAMES).or_else(|| nearest(word, words))?;
+    let statistic = rest.strip_suffix(".actual").unwrap_or(rest);
+    Some(match TIMES.contains(&known) {
+        true if statistic.parse::<Statistic>().is_ok() => format!("{known}.{rest}"),
+        true => format!("{known}.p99"),
+        false => known.to_owned(),
+    })
+}
+
+/// That nothing of sessions is called so, with what is meant or all that there is; `timers` are those of the program.
+fn unknown(name: &str, timers: &[String]) -> Fault {
+    let word = name.split('.').next().unwrap_or_default();
+    let what = Fault::from(format!("nothing measures '{}'", printable(word, 64)));
+    if let Some(meant) = meant(name) {
+        return what.or_hint(format!("did you mean '{meant}'?"));
+    }
+    let times: Vec<&str> = TIMES.into_iter().chain(timers.iter().map(String::as_str)).collect();
+    what.or_hint(format!(
+        "there are {}, {}, and with a statistic such as '.p99' {}",
+        COUNTERS.join(", "),
+        rates(),
+        times.join(", ")
+    ))
+}
+
+/// Every rate, as it is written.
+fn rates() -> String {
+    let names = RATES.into_iter().chain(BIT_RATES).map(|name| format!("{RATE}.{name}"));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// A count, or a part of what the counter `name` is of.
+fn count_or_share(name: &str, text: &str) -> Result<SessionLimit, Fault> {
+    if !(text.ends_with('%') || text.ends_with("ppm")) {
+        let number = count(text).map(SessionLimit::Number);
+        return match Whole::of(name) {
+            Some(whole) => number
+                .map_err(|fault| fault.and_hint(format!("a part of the {}: 1%", whole.name()))),
+            None => number,
+        };
+    }
+    match Whole::of(name) {
+        Some(_) => text.parse().map(SessionLimit::Share),
+        None => Err(fault!("'{name}' is not a part of a whole"; "write a whole number")),
+    }
 }
 
 /// What a rate is held against: so many a second, or bits a second.
@@ -179,9 +321,13 @@ impl Expectation {
             Measured::Rcode(_) if program != "dns" => Err(fault!(
                 "only the program 'dns' has response codes"; "leave the expectation out"
             )),
-            Measured::Time { of, .. } if !TIMES.contains(&&**of) && !timers.contains(of) => {
-                let known = TIMES.into_iter().chain(timers.iter().map(String::as_str));
-                Err(with_hint("nothing measures", of, known))
+            Measured::Time { of, statistic, .. }
+                if !TIMES.contains(&&**of) && !timers.contains(of) =>
+            {
+                if let Some(timer) = nearest(of, timers.iter().map(String::as_str)) {
+                    return Err(fault!("nothing measures '{of}'"; "did you mean '{timer}'?"));
+                }
+                Err(unknown(&format!("{of}.{statistic}"), timers))
             }
             _ => Ok(()),
         }
@@ -194,7 +340,15 @@ impl FromStr for Expectation {
     fn from_str(text: &str) -> Result<Self, Fault> {
         let parts = Parts::of(text, "'established >= 1000' or 'response.p99 < 5ms'")?;
         let measured = Measured::read(&parts)?;
-        let value = measured.limit(parts.limit)?;
+        let limit = measured.limit(parts.limit)?;
+        let of_segments = matches!(&measured, Measured::Counter(name)
+            if matches!(limit, SessionLimit::Share(_)) && Whole::of(name) == Some(Whole::DataSegments));
+        if parts.each_interval && of_segments {
+            return Err(fault!(
+                "intervals have no count of the segments that '{}' is a part of", printable(parts.measured, 64);
+                "leave '{INTERVAL}' out, or write a whole number"
+            ));
+        }
         if parts.each_interval && !measured.in_intervals() {
             return Err(fault!(
                 "intervals do not have '{}'", printable(parts.measured, 64);
@@ -203,7 +357,7 @@ impl FromStr for Expectation {
             ));
         }
         let Parts { each_interval, comparison, .. } = parts;
-        Ok(Expectation { each_interval, measured, comparison, value })
+        Ok(Expectation { each_interval, measured, comparison, limit })
     }
 }
 
@@ -220,12 +374,15 @@ impl Measured {
                     "'{name}' is a duration"; "say which of them, for example {name}.p99"
                 ));
             }
-            return Err(with_hint("nothing counts", name, COUNTERS));
+            if name == RATE {
+                return Err(fault!("'{RATE}' does not say of what"; "write one of {}", rates()));
+            }
+            return Err(unknown(name, &[]));
         };
         match of {
             "status" => return Ok(Measured::Status(rest.parse()?)),
             "rcode" => return Ok(Measured::Rcode(rest.parse()?)),
-            "rate" => return Ok(Measured::Rate(rest.to_owned())),
+            RATE => return Ok(Measured::Rate(rest.to_owned())),
             _ => {}
         }
         let (statistic, actual) = match rest.strip_suffix(".actual") {
@@ -236,16 +393,18 @@ impl Measured {
     }
 
     /// What it is held against.
-    fn limit(&self, text: &str) -> Result<u64, Fault> {
-        match self {
-            Measured::Counter(_) | Measured::Status(_) | Measured::Rcode(_) => count(text),
-            Measured::Rate(name) => rate(name, text),
+    fn limit(&self, text: &str) -> Result<SessionLimit, Fault> {
+        let number = match self {
+            Measured::Counter(name) => return count_or_share(name, text),
+            Measured::Status(_) | Measured::Rcode(_) => count(text)?,
+            Measured::Rate(name) => rate(name, text)?,
             Measured::Time { .. } => {
                 let time: Nanos =
                     text.parse().map_err(|error: wirebeat_units::UnitError| error.fault())?;
-                Ok(time.get())
+                time.get()
             }
-        }
+        };
+        Ok(SessionLimit::Number(number))
     }
 
     /// Whether intervals have it.
@@ -276,17 +435,32 @@ impl fmt::Display for Expectation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = self.comparison;
         f.write_str(if self.each_interval { INTERVAL } else { "" })?;
+        self.measured.fmt(f)?;
+        write!(f, " {sign} ")?;
+        let value = match self.limit {
+            SessionLimit::Number(value) => value,
+            SessionLimit::Share(share) => return share.fmt(f),
+        };
         match &self.measured {
-            Measured::Counter(name) => write!(f, "{name} {sign} {}", self.value),
-            Measured::Rcode(code) => write!(f, "rcode.{code} {sign} {}", self.value),
-            Measured::Status(statuses) => write!(f, "status.{statuses} {sign} {}", self.value),
-            Measured::Rate(name) if BIT_RATES.contains(&name.as_str()) => {
-                write!(f, "rate.{name} {sign} {}", BitRate(self.value))
-            }
-            Measured::Rate(name) => write!(f, "rate.{name} {sign} {}/s", self.value),
+            Measured::Counter(_) | Measured::Rcode(_) | Measured::Status(_) => value.fmt(f),
+            Measured::Rate(name) if BIT_RATES.contains(&name.as_str()) => BitRate(value).fmt(f),
+            Measured::Rate(_) => write!(f, "{value}/s"),
+            Measured::Time { .. } => Nanos::new(value).fmt(f),
+        }
+    }
+}
+
+/// Its name, as it is written.
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Measured::Counter(name) => f.write_str(name),
+            Measured::Rcode(code) => write!(f, "rcode.{code}"),
+            Measured::Status(statuses) => write!(f, "status.{statuses}"),
+            Measured::Rate(name) => write!(f, "{RATE}.{name}"),
             Measured::Time { of, statistic, actual } => {
                 let actual = if *actual { ".actual" } else { "" };
-                write!(f, "{of}.{statistic}{actual} {sign} {}", Nanos::new(self.value))
+                write!(f, "{of}.{statistic}{actual}")
             }
         }
     }
@@ -300,6 +474,10 @@ mod tests {
     fn what_is_written_is_read_and_printed_again() {
         for text in [
             "established >= 1000",
+            "failed <= 1%",
+            "lost-responses < 50ppm",
+            "interval.expired == 0%",
+            "retransmitted-segments <= 0.1%",
             "response.p99 < 5ms",
             "session.max.actual <= 1s",
             "response.p95 < 5ms",
@@ -336,12 +514,47 @@ mod tests {
             ("rate.established < 5Mbps", "is no rate"),
             ("rate.good < 5Mbps", "there is no rate 'good'"),
             ("rate.goodput < 5/s", "unit"),
+            ("rate < 5Mbps", "write one of rate.opened"),
+            ("throughput < 5Mbps", "did you mean 'rate.goodput'?"),
+            ("error_rate <= 1%", "did you mean 'failed'?"),
+            ("weather > 3", "rate.acked, and with a statistic"),
+            ("opened <= 50%", "write a whole number"),
+            ("failed <= 1.5", "is not a count"),
+            ("interval.retransmitted-segments <= 1%", "leave 'interval.' out"),
+            ("response.p999 < 5ms", "did you mean 'p99.9'?"),
             ("response.p99 < 5", "unit"),
             ("opened > many", "is not a count"),
             ("opened => 3", "is not an expectation"),
         ] {
             let said = text.parse::<Expectation>().unwrap_err().to_string();
             assert!(said.contains(says), "{text}: {said}");
+        }
+    }
+
+    /// A name with a statistic may be a timer of the program, so it is refused where that is known.
+    #[test]
+    fn a_duration_that_nothing_measures_is_named_with_the_one_that_is_meant() {
+        let check = |text: &str, timers: &[&str]| {
+            let timers: Vec<String> = timers.iter().map(|name| (*name).to_owned()).collect();
+            let expectation: Expectation = text.parse().unwrap();
+            expectation.check("steps", &timers).map_err(|fault| fault.to_string())
+        };
+        assert_eq!(check("login.p99 < 5ms", &["login"]), Ok(()));
+        for (text, says) in [
+            ("latency.p95 < 5ms", "did you mean 'response.p95'?"),
+            ("logn.p95 < 5ms", "did you mean 'login'?"),
+            ("weather.p95 < 5ms", "jitter, login"),
+        ] {
+            let said = check(text, &["login"]).unwrap_err();
+            assert!(said.contains(says), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn every_counter_but_those_that_are_wholes_has_one() {
+        let none = ["due", "opened", "requests", "sent-messages"];
+        for name in COUNTERS {
+            assert_eq!(Whole::of(name).is_none(), none.contains(&name), "{name}");
         }
     }
 }

@@ -160,7 +160,10 @@ fn check_pair(spec: &SessionSpec) -> Result<(), Fault> {
         | ProgramSpec::Bulk(_)
         | ProgramSpec::Echo(_)
         | ProgramSpec::Messages(_) => spec.transport == Transport::Tcp,
-        ProgramSpec::Http(_) | ProgramSpec::Dns(_) | ProgramSpec::Steps(_) => false,
+        ProgramSpec::Http(_)
+        | ProgramSpec::Dns(_)
+        | ProgramSpec::Steps(_)
+        | ProgramSpec::Capture(_) => false,
     };
     match fits {
         true => Ok(()),
@@ -573,10 +576,15 @@ fn each(rate: &FlowRate, look: impl Fn(&Rate) -> Result<(), Fault>) -> Result<()
     }
 }
 
-/// A rate of sessions as people write it, 1000/s rather than 1kpps, where it is a whole number a second.
+/// A rate of sessions as people write it, 1000/s rather than 1kpps, and 0.5/s rather than 0.5pps; `None`: as other rates.
 pub fn in_sessions_per_second(rate: &FlowRate) -> Option<String> {
     let FlowRate::Fixed(rate) = rate else { return None };
-    whole_per_second(rate).map(|whole| format!("{whole}/s"))
+    if let Some(whole) = whole_per_second(rate) {
+        return Some(format!("{whole}/s"));
+    }
+    let text = rate.to_string();
+    let number = text.strip_suffix("pps").filter(|number| number.parse::<f64>().is_ok());
+    number.map(|number| format!("{number}/s"))
 }
 
 fn per_second<S: serde::Serializer>(rate: &FlowRate, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,6 +1,7 @@
 //! What both ends of a session say: one file for each kind of program, and one line of the table below.
 
 pub mod bulk;
+pub mod capture;
 pub mod dns;
 pub mod echo;
 pub mod exchange;
@@ -19,6 +20,7 @@ use wirebeat_units::Fault;
 use crate::scenario::tagged::{self, Tagged, described, kinds};
 use crate::text::hint::with_hint;
 pub use bulk::{Bulk, Direction};
+pub use capture::Capture;
 pub use dns::Dns;
 pub use echo::Echo;
 pub use exchange::Exchange;
@@ -44,6 +46,8 @@ pub enum ProgramSpec {
     Dns(Box<Dns>),
     /// Steps that are written out.
     Steps(Box<Steps>),
+    /// A session out of a capture.
+    Capture(Box<Capture>),
 }
 
 impl ProgramSpec {
@@ -61,6 +65,7 @@ impl ProgramSpec {
             ProgramSpec::Messages(_) => "messages",
             ProgramSpec::Dns(_) => "dns",
             ProgramSpec::Steps(_) => "steps",
+            ProgramSpec::Capture(_) => "capture",
         }
     }
 
@@ -75,6 +80,7 @@ impl ProgramSpec {
             ProgramSpec::Messages(messages) => messages.check().map_err(named),
             ProgramSpec::Dns(dns) => dns.check().map_err(named),
             ProgramSpec::Steps(steps) => steps.check(),
+            ProgramSpec::Capture(capture) => capture.check().map_err(named),
         }
     }
 
@@ -84,6 +90,14 @@ impl ProgramSpec {
             ProgramSpec::Steps(steps) => steps.files(),
             ProgramSpec::Http(http) => http.file.iter().map(String::as_str).collect(),
             _ => Vec::new(),
+        }
+    }
+
+    /// The session of a capture that it says again.
+    pub fn capture(&self) -> Option<&Capture> {
+        match self {
+            ProgramSpec::Capture(capture) => Some(capture),
+            _ => None,
         }
     }
 
@@ -122,6 +136,7 @@ kinds! {
     "messages" Messages Box::deserialize, described::<Messages>;
     "dns" Dns Box::deserialize, described::<Dns>;
     "steps" Steps Box::deserialize, described::<Steps>;
+    "capture" Capture Box::deserialize, described::<Capture>;
 }
 
 impl Serialize for ProgramSpec {
@@ -164,11 +179,11 @@ impl JsonSchema for ProgramSpec {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let [http, exchange, bulk, echo, messages, dns, steps] =
+        let [http, exchange, bulk, echo, messages, dns, steps, capture] =
             ProgramSpec::plain_schemas(generator);
         json_schema!({
             "description": "What both ends of a session say.",
-            "anyOf": [{ "enum": ProgramSpec::WORDS }, http, exchange, bulk, echo, messages, dns, steps]
+            "anyOf": [{ "enum": ProgramSpec::WORDS }, http, exchange, bulk, echo, messages, dns, steps, capture]
         })
     }
 }

@@ -1,0 +1,46 @@
+//! Profiles of T-Rex: stateful ones, in YAML (`stf.rs`), and advanced stateful ones, as JSON (`astf.rs`).
+
+mod astf;
+mod stf;
+
+use wirebeat_traffic::scenario::session::AddressRange;
+use wirebeat_units::Nanos;
+
+use crate::ScriptError;
+use crate::draft::Draft;
+
+/// The key that all stateful profiles have.
+pub(crate) fn hint(line: &str) -> bool {
+    stf::key(line) == Some("cap_info")
+}
+
+/// Whether a text in JSON is a profile.
+pub(crate) fn is_profile(text: &str) -> bool {
+    astf::is_profile(text)
+}
+
+pub(crate) fn read(draft: &mut Draft<'_>) -> Result<(), ScriptError> {
+    match is_profile(draft.source.text) {
+        true => astf::read(draft),
+        false => stf::read(draft),
+    }
+}
+
+/// So many in a second, as a rate is written; with no more digits than people write.
+fn per_second(rate: f64) -> String {
+    let text = format!("{rate:.4}");
+    format!("{}/s", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// Nanoseconds, where they are a time.
+fn nanos(ns: f64) -> Option<Nanos> {
+    (ns.is_finite() && (1.0..1e18).contains(&ns)).then(|| Nanos::new(ns.round() as u64))
+}
+
+/// Part `number` of `all` of a range; `None` where it has fewer addresses.
+fn part(range: &AddressRange, number: u32, all: u32) -> Option<AddressRange> {
+    let each = range.len() / u64::from(all.max(1));
+    let first = each.checked_mul(number.into())?;
+    let last = first.checked_add(each)?.checked_sub(1)?;
+    (each > 0).then(|| AddressRange::between(range.get(first), range.get(last)).ok())?
+}

@@ -1,0 +1,472 @@
+//! T-Rex's stateful profiles: captures that are played over and over, each so many times a second.
+//!
+//! ```text
+//! - duration : 40
+//!   generator :
+//!     clients_start : "16.0.0.1"  clients_end : "16.0.0.255"  servers_start : …  servers_end : …
+//!   cap_info :
+//!     - name: cap2/dns.pcap
+//!       cps : 2400.0      # times a second
+//!       ipg : 10000       # µs between packets of one end
+//!       rtt : 10000       # µs before the other end answers
+//!       w   : 4           # flows that begin together
+//! ```
+//!
+//! Each session of a capture becomes a group of our own TCP or UDP at both ends: T-Rex plays packets as they were captured, and here the
+//! ends speak TCP with what is between them. Templates to the same port share the servers of their pool: each has a part of them,
+//! because a server has to know what to say. Keys, units and defaults are those of doc/trex_book.asciidoc of trex-core.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::ops::Range;
+
+use serde_json::{Map, Value};
+use wirebeat_traffic::scenario::rate::FlowRate;
+use wirebeat_traffic::scenario::session::program::Capture;
+use wirebeat_traffic::scenario::session::{
+    AddressPool, AddressRange, MAX_GROUPS, PoolOrder, PoolSpec, PortPool, ProgramSpec, SessionSpec,
+    StackChoice, Transport,
+};
+use wirebeat_traffic::scenario::yaml;
+use wirebeat_traffic::values::session::PortRange;
+use wirebeat_units::{Fault, Rate, fault};
+
+use super::{nanos, part, per_second};
+use crate::capture::{CLIENTS, SERVERS, SessionFacts, port};
+use crate::draft::Draft;
+use crate::text::{name, printable};
+use crate::{Line, ScriptError};
+
+/// The most templates of a profile.
+const TEMPLATES_MAX: usize = 1000;
+
+/// Keys that say nothing of what is sent here.
+const WITHOUT_EFFECT: [&str; 5] =
+    ["clients_per_gb", "min_clients", "wlength", "track_ports", "cap_ipg_min_flows"];
+
+/// The key of a line of YAML, which may begin an entry of a list.
+pub(super) fn key(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let line = line.strip_prefix('-').map_or(line, str::trim_start);
+    let (key, _) = line.split_once(':')?;
+    let key = key.trim_end();
+    let plain = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    plain.then_some(key)
+}
+
+/// Where keys stand in the text.
+struct Places<'a> {
+    lines: Vec<(Line, &'a str)>,
+    /// The lines of each template.
+    templates: Vec<Range<usize>>,
+}
+
+impl<'a> Places<'a> {
+    fn of(draft: &Draft<'a>) -> Places<'a> {
+        let lines: Vec<(Line, &str)> = draft.lines().collect();
+        let begin = lines.iter().position(|(_, text)| key(text) == Some("cap_info"));
+        let begin = begin.map_or(lines.len(), |at| at + 1);
+        let depth = |text: &str| text.len() - text.trim_start().len();
+        let is_entry = |text: &str| text.trim_start().starts_with('-');
+        let listed = lines.iter().enumerate().skip(begin);
+        let entries: Vec<(usize, usize)> = listed
+            .filter(|(_, (_, text))| is_entry(text))
+            .map(|(at, (_, text))| (at, depth(text)))
+            .collect();
+        let first = entries.first().map_or(0, |entry| entry.1);
+        let starts: Vec<usize> =
+            entries.iter().filter(|entry| entry.1 == first).map(|entry| entry.0).collect();
+        let ends = starts.iter().skip(1).copied().chain([lines.len()]);
+        let templates = starts.iter().copied().zip(ends).map(|(from, to)| from..to).collect();
+        Places { lines, templates }
+    }
+
+    /// Where a key stands first: of a template, or before all of them.
+    fn line(&self, wanted: &str, template: Option<usize>) -> Line {
+        let all = 0..self.templates.first().map_or(self.lines.len(), |first| first.start);
+        let within = template.and_then(|template| self.templates.get(template)).unwrap_or(&all);
+        let lines = || self.lines.get(within.clone()).unwrap_or_default();
+        let found = lines().iter().find(|(_, text)| key(text) == Some(wanted));
+        let found = found.or_else(|| lines().first()).or_else(|| self.lines.first());
+        found.map_or_else(|| Line { file: "".into(), number: 1 }, |(line, _)| line.clone())
+    }
+}
+
+/// Addresses of one end, and in which order sessions take them.
+#[derive(Clone, Copy)]
+struct Addresses {
+    range: AddressRange,
+    order: PoolOrder,
+}
+
+/// A template: a capture with how it is played.
+struct Template<'a> {
+    number: usize,
+    keys: &'a Map<String, Value>,
+}
+
+pub(super) fn read(draft: &mut Draft<'_>) -> Result<(), ScriptError> {
+    let whole = |problem: Fault| ScriptError::Whole { file: draft.source.name.to_owned(), problem };
+    let value: Value = yaml::value(draft.source.text).map_err(whole)?;
+    let profile = match &value {
+        Value::Array(all) => all.first(),
+        other => Some(other),
+    };
+    let Some(Value::Object(profile)) = profile else {
+        return Err(whole(
+            fault!("this is no profile of T-Rex"; "it begins with '- duration : 10'"),
+        ));
+    };
+    Reader { places: Places::of(draft), profile, draft }.read()
+}
+
+struct Reader<'a, 'b, 'c> {
+    places: Places<'b>,
+    profile: &'a Map<String, Value>,
+    draft: &'c mut Draft<'b>,
+}
+
+impl<'a> Reader<'a, '_, '_> {
+    fn read(mut self) -> Result<(), ScriptError> {
+        let generator = match self.profile.get("generator") {
+            Some(Value::Object(generator)) => generator,
+            _ => {
+                return Err(self.wrong(
+                    "generator",
+                    None,
+                    fault!("it has no generator of addresses"),
+                ));
+            }
+        };
+        if self.draft.scenario.run.time.is_none() {
+            let seconds = self.profile.get("duration").and_then(Value::as_f64);
+            self.draft.scenario.run.time = seconds.and_then(|seconds| nanos(seconds * 1e9));
+        }
+        let own = [("clients_start", "clients_end"), ("servers_start", "servers_end")];
+        let mut usual = Vec::new();
+        for (first, last) in own {
+            usual.push(self.addresses(generator, (first, last))?);
+        }
+        let clients = self.pools(generator, "generator_clients")?;
+        let servers = self.pools(generator, "generator_servers")?;
+        self.tell_keys(generator);
+        let Some(Value::Array(templates)) = self.profile.get("cap_info") else {
+            return Err(self.wrong("cap_info", None, fault!("it has no templates")));
+        };
+        if templates.len() > TEMPLATES_MAX {
+            let why = fault!("it has more than {TEMPLATES_MAX} templates"; "divide it");
+            return Err(self.wrong("cap_info", None, why));
+        }
+        let options = self.draft.options.clone();
+        let scenario = &mut self.draft.scenario;
+        scenario.ports.insert(CLIENTS.to_owned(), port(&options.interface));
+        scenario.ports.insert(SERVERS.to_owned(), port(&options.to));
+        let pool =
+            |named: &BTreeMap<String, Addresses>, key: Option<&str>, usual: Option<&Addresses>| {
+                key.and_then(|key| named.get(key)).or(usual).copied()
+            };
+        let mut groups: Vec<(Template<'a>, String, SessionFacts, Addresses, Addresses)> =
+            Vec::new();
+        for (number, template) in templates.iter().enumerate() {
+            let Value::Object(keys) = template else { continue };
+            let template = Template { number, keys };
+            let text = |key: &str| keys.get(key).and_then(Value::as_str);
+            let from = pool(&clients, text("client_pool"), usual.first());
+            let to = pool(&servers, text("server_pool"), usual.get(1));
+            let (Some(from), Some(to)) = (from, to) else { continue };
+            for (file, session) in self.sessions(&template)? {
+                groups.push((Template { number, keys }, file, session, from, to));
+            }
+            self.tell_template(&template);
+        }
+        if groups.is_empty() {
+            let told: Vec<String> = self.draft.told().iter().map(ToString::to_string).collect();
+            let why = fault!("no session of its captures can be said again: {}", told.join("; "));
+            return Err(self.wrong("cap_info", None, why));
+        }
+        // how many share the servers of a pool at a port, and how many of them had their part
+        let mut shares = BTreeMap::<(IpAddr, bool, u16), (u32, u32)>::new();
+        let share = |session: &SessionFacts, to: &Addresses| {
+            (to.range.first, session.transport == Transport::Udp, session.server.port())
+        };
+        let is_alone = |template: &Template<'_>| template.keys.contains_key("server_addr");
+        for (_, _, session, _, to) in groups.iter().filter(|group| !is_alone(&group.0)) {
+            shares.entry(share(session, to)).or_default().0 += 1;
+        }
+        for (template, file, session, from, to) in groups {
+            let (all, had) = shares.entry(share(&session, &to)).or_insert((1, 0));
+            let part = match is_alone(&template) {
+                true => self.server(&template)?.unwrap_or(to.range),
+                false => {
+                    *had += 1;
+                    match part(&to.range, *had - 1, *all) {
+                        Some(part) => part,
+                        None => {
+                            let line = self.places.line("name", Some(template.number));
+                            let why = format!(
+                                "its servers have fewer addresses than the {all} templates at their port"
+                            );
+                            self.draft.leave_out(&line, &file, why);
+                            continue;
+                        }
+                    }
+                }
+            };
+            let group = self.group(
+                &template,
+                (file.clone(), &session),
+                from,
+                Addresses { range: part, ..to },
+            )?;
+            self.add(&template, &file, group)?;
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, key: &str, template: Option<usize>, why: Fault) -> ScriptError {
+        self.places.line(key, template).wrong(why)
+    }
+
+    /// Addresses from one key to another.
+    fn addresses(
+        &self,
+        keys: &Map<String, Value>,
+        (first, last): (&'static str, &'static str),
+    ) -> Result<Addresses, ScriptError> {
+        let read = |key: &str| -> Result<IpAddr, ScriptError> {
+            let text = keys.get(key).and_then(Value::as_str).unwrap_or_default();
+            text.trim().parse().map_err(|_| {
+                let why =
+                    fault!("'{}' is no address", printable(text); "write for example \"16.0.0.1\"");
+                self.wrong(key, None, why)
+            })
+        };
+        let range = AddressRange::between(read(first)?, read(last)?);
+        let range = range.map_err(|why| self.wrong(first, None, why))?;
+        let order = match keys.get("distribution").and_then(Value::as_str) {
+            Some("random") => PoolOrder::Random,
+            _ => PoolOrder::default(),
+        };
+        Ok(Addresses { range, order })
+    }
+
+    /// Pools with names.
+    fn pools(
+        &mut self,
+        generator: &Map<String, Value>,
+        key: &str,
+    ) -> Result<BTreeMap<String, Addresses>, ScriptError> {
+        let Some(Value::Array(all)) = generator.get(key) else { return Ok(BTreeMap::new()) };
+        let mut pools = BTreeMap::new();
+        for pool in all {
+            let Value::Object(pool) = pool else { continue };
+            let Some(name) = pool.get("name").and_then(Value::as_str) else { continue };
+            pools.insert(name.to_owned(), self.addresses(pool, ("ip_start", "ip_end"))?);
+        }
+        Ok(pools)
+    }
+
+    /// Tells what is asked for beside the templates, and not done.
+    fn tell_keys(&mut self, generator: &Map<String, Value>) {
+        let told: [(&str, &str); 11] = [
+            ("cap_ipg_min", "times of the capture are kept as they are"),
+            ("cap_override_ipg", "times of the capture are kept as they are"),
+            ("mac", "the next hop is found by ARP, or is the 'gateway' of the port's 'hosts'"),
+            ("mac_override_by_ip", "the next hop is found by ARP"),
+            ("vlan", "write 'vlan' into the port's 'hosts'"),
+            ("tcp_aging", "ports are used again after TIME-WAIT: write 'tcp: { time-wait: … }'"),
+            ("udp_aging", "a server is done with a client that is silent for 'timeout'"),
+            ("dual_port_mask", "there is one pair of ports"),
+            ("generator_clients_per_core", "cores share the clients of a pool"),
+            ("cluster", "write the addresses as 'clients'"),
+            ("tw", "sessions are called by a timer wheel of ours"),
+        ];
+        let all = self.profile.keys().chain(generator.keys());
+        let known = ["duration", "generator", "cap_info", "cap_ipg", "name"];
+        let of_pools = [
+            "distribution",
+            "clients_start",
+            "clients_end",
+            "servers_start",
+            "servers_end",
+            "generator_clients",
+            "generator_servers",
+        ];
+        for key in all {
+            let is_known = |list: &[&str]| list.contains(&key.as_str());
+            if is_known(&known) || is_known(&of_pools) || is_known(&WITHOUT_EFFECT) {
+                continue;
+            }
+            let value = self.profile.get(key).or_else(|| generator.get(key));
+            let is_nothing = matches!(value, Some(Value::Bool(false) | Value::Null))
+                || value.and_then(Value::as_f64) == Some(0.0)
+                || key == "dual_port_mask";
+            if is_nothing {
+                continue;
+            }
+            let why = told.iter().find(|(of, _)| of == key).map(|(_, why)| *why);
+            let line = self.places.line(key, None);
+            self.draft.leave_out(&line, key, why.unwrap_or("it has no meaning here"));
+        }
+    }
+
+    /// The sessions of a template's capture that can be said again, with the name of the file.
+    fn sessions(
+        &mut self,
+        template: &Template<'_>,
+    ) -> Result<Vec<(String, SessionFacts)>, ScriptError> {
+        let file = template.keys.get("name").and_then(Value::as_str).unwrap_or_default();
+        let line = self.places.line("name", Some(template.number));
+        let found = (self.draft.source.sessions)(file)
+            .map_err(|why| line.wrong(format!("'{}' cannot be read: {why}", printable(file))))?;
+        let mut good = Vec::new();
+        for session in found.sessions {
+            match session.flaw_text() {
+                Some(why) => {
+                    let what = format!("{file}, session {}", session.number);
+                    self.draft.leave_out(&line, &what, why);
+                }
+                None => good.push((found.name.clone(), session)),
+            }
+        }
+        if good.len() > 1 {
+            let why = format!(
+                "it has {} sessions: each is a group of its own, and they do not wait for each other",
+                good.len()
+            );
+            self.draft.leave_out(&line, file, why);
+        }
+        Ok(good)
+    }
+
+    /// Tells what a template asks for that is not done.
+    fn tell_template(&mut self, template: &Template<'_>) {
+        let told: [(&str, &str); 7] = [
+            (
+                "limit",
+                "each session has client ports of its own; write 'count' for no more sessions than that",
+            ),
+            (
+                "plugin_id",
+                "what is said is as it was captured; addresses and ports within it are not changed",
+            ),
+            ("keep_src_port", "client ports are chosen anew"),
+            ("multi_flow_enabled", "sessions of a capture are opened by its clients"),
+            ("flows_dirs", "sessions of a capture are opened by its clients"),
+            ("ip_header_offset", "tunnels are not opened"),
+            ("dyn_pyload", "what is said is as it was captured"),
+        ];
+        let known = [
+            "name",
+            "cps",
+            "ipg",
+            "rtt",
+            "w",
+            "client_pool",
+            "server_pool",
+            "server_addr",
+            "one_app_server",
+            "one_app_server_was_set",
+        ];
+        for (key, value) in template.keys {
+            if known.contains(&key.as_str()) || matches!(value, Value::Bool(false) | Value::Null) {
+                continue;
+            }
+            let why = told.iter().find(|(of, _)| of == key).map(|(_, why)| *why);
+            let line = self.places.line(key, Some(template.number));
+            self.draft.leave_out(&line, key, why.unwrap_or("it has no meaning here"));
+        }
+    }
+
+    /// The only server of a template that has one.
+    fn server(&self, template: &Template<'_>) -> Result<Option<AddressRange>, ScriptError> {
+        let Some(text) = template.keys.get("server_addr").and_then(Value::as_str) else {
+            return Ok(None);
+        };
+        match text.trim().parse::<IpAddr>() {
+            Ok(address) => Ok(Some(address.into())),
+            Err(_) => {
+                let why =
+                    fault!("'{}' is no address", printable(text); "write for example \"48.0.0.7\"");
+                Err(self.wrong("server_addr", Some(template.number), why))
+            }
+        }
+    }
+
+    fn group(
+        &mut self,
+        template: &Template<'_>,
+        (file, session): (String, &SessionFacts),
+        from: Addresses,
+        to: Addresses,
+    ) -> Result<SessionSpec, ScriptError> {
+        let number = |key: &str| template.keys.get(key).and_then(Value::as_f64);
+        let wrong = |key: &str, why: Fault| self.wrong(key, Some(template.number), why);
+        let cps = number("cps").filter(|cps| cps.is_finite() && *cps > 0.0);
+        let cps = cps.ok_or_else(|| wrong("cps", fault!("a template is played so many times a second"; "write for example cps : 10.0")))?;
+        let times = self.draft.options.multiply.map_or(1.0, |times| times.get() as f64);
+        let rate: Rate = per_second(cps * times).parse().map_err(|_| {
+            wrong("cps", fault!("{cps} times a second is no rate"; "write for example cps : 10.0"))
+        })?;
+        let of_capture = self.profile.get("cap_ipg").and_then(Value::as_bool).unwrap_or(false);
+        let is_udp = session.transport == Transport::Udp;
+        let time = |key: &str| {
+            number(key).and_then(|us| nanos(us * 1e3)).filter(|_| is_udp && !of_capture)
+        };
+        let program = Capture {
+            session: NonZeroU64::new(session.number),
+            keep_times: (of_capture && !is_udp).then_some(true),
+            gap: time("ipg"),
+            turnaround: time("rtt"),
+            ..Capture::of(file)
+        };
+        let burst = number("w").map(|w| w as u32).and_then(NonZeroU32::new);
+        if !is_udp && !of_capture && (number("ipg").is_some() || number("rtt").is_some()) {
+            let line = self.places.line("ipg", None);
+            let why = "over TCP an end answers when it has what was said before, and the network has its own round trip; \
+                       'keep-times: true' waits as the capture did";
+            self.draft.leave_out(&line, "ipg, rtt", why);
+        }
+        let pool = |of: Addresses| PoolSpec {
+            addresses: AddressPool(vec![of.range]),
+            order: of.order,
+            ..PoolSpec::default()
+        };
+        let port = session.server.port();
+        Ok(SessionSpec {
+            from: Some(CLIENTS.to_owned()),
+            to: Some(SERVERS.to_owned()),
+            stack: StackChoice::Own,
+            transport: session.transport,
+            clients: pool(from),
+            servers: PoolSpec {
+                ports: Some(PortPool(vec![PortRange { first: port, last: port }])),
+                ..pool(to)
+            },
+            rate: FlowRate::Fixed(rate),
+            burst: burst.unwrap_or(NonZeroU32::MIN),
+            ..SessionSpec::new(ProgramSpec::Capture(Box::new(program)))
+        })
+    }
+
+    fn add(
+        &mut self,
+        template: &Template<'_>,
+        file: &str,
+        group: SessionSpec,
+    ) -> Result<(), ScriptError> {
+        let sessions = &self.draft.scenario.sessions;
+        if sessions.len() >= MAX_GROUPS {
+            let why = fault!("there are more than {MAX_GROUPS} sessions in the captures"; "divide the profile");
+            return Err(self.wrong("name", Some(template.number), why));
+        }
+        let base = file.rsplit(['/', '\\']).next().unwrap_or(file);
+        let base = name(base.split('.').next().unwrap_or(base));
+        let others = (2_u32..).map(|number| format!("{base}-{number}"));
+        let free =
+            std::iter::once(base.clone()).chain(others).find(|it| !sessions.contains_key(it));
+        self.draft.scenario.sessions.insert(free.unwrap_or(base), group);
+        Ok(())
+    }
+}
