@@ -420,7 +420,7 @@ mod tests {
         ("-i eth1 -p 3 a.pcap", "replay a.pcap --interface eth1 --tight-loop 333333333ns"),
         (
             "-i eth1 -p 0.5 --loop 3 a.pcap",
-            "replay a.pcap --interface eth1 --tight-loop 2s --loop 3",
+            "replay a.pcap --interface eth1 --loop 3 --tight-loop 2s",
         ),
         ("-i eth1 --multiplier 2.5 a.pcap", "replay a.pcap --interface eth1 --fast-forward 2.5x"),
         ("-x 10 -l 5 -i eth1 a.pcap", "replay a.pcap --interface eth1 --loop 5 --fast-forward 10x"),
