@@ -1,7 +1,7 @@
 //! All sessions of a core: starts them, runs their programs, and notes how they end.
 //!
 //! What happens comes in by [`Programs`] (`events.rs`), by starts and by alarms; what programs want goes out as [`Action`]s.
-//! `interpreter.rs` runs the ops, `http.rs` is the one protocol that has a state of its own. Sessions lie in a slab; a
+//! `interpreter.rs` runs the ops, `http.rs` is the one protocol that has a state of its own. Sessions lie in `sessions.rs`; a
 //! session that has ended makes room at once.
 
 use std::cmp::Reverse;
@@ -22,15 +22,15 @@ use crate::interpreter::sends_one_way;
 use crate::messages::Messages;
 use crate::pacer::Pacer;
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
+use crate::sessions::AllSessions;
 use crate::stack::{Action, ProfileId, SessionKey};
 
 /// The most alarms that ring before others have their turn.
 const ALARMS_MAX: usize = 4096;
+/// The most sessions that are looked at before others have their turn, when something is to be done with all of them.
+const SWEPT_MAX: usize = 16_384;
 /// How long a user waits at least after a session that failed.
 const AFTER_FAILURE: Nanos = Nanos::from_millis(10);
-
-/// The number of a side that no session has.
-pub(crate) const NO_SIDE: u16 = u16::MAX;
 
 /// What a session begins with.
 pub(crate) fn first_protocol(transport: Transport) -> Protocol {
@@ -84,6 +84,15 @@ impl Group {
     }
 }
 
+/// Something that is to be done with all sessions.
+#[derive(Debug)]
+struct Sweep {
+    /// With each of them.
+    does: fn(&mut Conversations, Nanos, SessionKey),
+    /// The one that is next.
+    next: usize,
+}
+
 /// A session that is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
@@ -101,8 +110,9 @@ pub struct Conversations {
     pub(crate) sides: Vec<Side>,
     /// The group of each side.
     pub(crate) group_of: Vec<u16>,
-    pub(crate) sessions: Vec<Session>,
-    free: Vec<u32>,
+    pub(crate) sessions: AllSessions,
+    /// What is to be done with all sessions, in this order.
+    sweeps: VecDeque<Sweep>,
     pub(crate) alarms: Alarms,
     pub(crate) actions: VecDeque<Action>,
     /// When users start their next sessions: the time, the group and the user.
@@ -136,8 +146,8 @@ impl Conversations {
             groups: Vec::new(),
             sides: Vec::new(),
             group_of: Vec::new(),
-            sessions: Vec::new(),
-            free: Vec::new(),
+            sessions: AllSessions::new(),
+            sweeps: VecDeque::new(),
             alarms: Alarms::default(),
             actions: VecDeque::new(),
             users: BinaryHeap::new(),
@@ -355,7 +365,7 @@ impl Conversations {
         session.user = user;
         session.protocol = first_protocol(of.plan.transport);
         session.greeting = first_greeting(of.plan.pair);
-        let key = self.insert(session);
+        let key = self.sessions.insert(session);
         if let Some(side) = self.sides.get_mut(usize::from(side)) {
             side.meter.counts.opened += 1;
             side.meter.note_open(now);
@@ -370,31 +380,17 @@ impl Conversations {
         });
     }
 
-    pub(crate) fn insert(&mut self, session: Session) -> SessionKey {
-        match self.free.pop() {
-            Some(key) => {
-                if let Some(place) = self.sessions.get_mut(key as usize) {
-                    *place = session;
-                }
-                SessionKey(key)
-            }
-            None => {
-                self.sessions.push(session);
-                SessionKey(self.sessions.len() as u32 - 1)
-            }
-        }
-    }
-
-    pub(crate) fn set_alarm(&mut self, SessionKey(key): SessionKey, at: Nanos) {
-        if let Some(session) = self.sessions.get_mut(key as usize) {
-            self.alarms.set(&mut session.alarm, key, at);
+    pub(crate) fn set_alarm(&mut self, key: SessionKey, at: Nanos) {
+        if let Some(alarm) = self.sessions.alarm_mut(key) {
+            self.alarms.set(alarm, key.0, at);
         }
     }
 
     /// When something is to be done here without anything happening: an alarm, or a user who starts a session.
     pub fn next_time(&self) -> Option<Nanos> {
         let user = self.users.peek().map(|Reverse((at, ..))| *at).filter(|_| !self.over);
-        [self.alarms.next(), user, self.next_slot()].into_iter().flatten().min()
+        let sweep = (!self.sweeps.is_empty()).then_some(Nanos::ZERO);
+        [self.alarms.next(), user, self.next_slot(), sweep].into_iter().flatten().min()
     }
 
     /// When the next of those that wait for a slot, and for nothing else, may open.
@@ -409,11 +405,12 @@ impl Conversations {
 
     /// Does what is due at `now`.
     pub fn expire(&mut self, now: Nanos) {
+        self.sweep(now);
         // alarms that are set anew for the same moment have their turn later: nobody keeps the loop from its end
         for _ in 0..ALARMS_MAX {
             let Some((entry, key)) = self.alarms.due(now) else { break };
-            let Some(session) = self.sessions.get_mut(key as usize) else { continue };
-            if session.side != NO_SIDE && self.alarms.rings(&mut session.alarm, key, entry, now) {
+            let Some(alarm) = self.sessions.alarm_mut(SessionKey(key)) else { continue };
+            if self.alarms.rings(alarm, key, entry, now) {
                 self.alarm(now, SessionKey(key));
             }
         }
@@ -447,13 +444,10 @@ impl Conversations {
 
     /// The session ended, however it did: its place is free, and what waits for it may start.
     /// `in_order`: a user whose session failed waits a while, so that a peer that is not there is not flooded.
-    pub(crate) fn remove(&mut self, now: Nanos, SessionKey(key): SessionKey, in_order: bool) {
-        let Some(session) = self.sessions.get_mut(key as usize) else { return };
+    pub(crate) fn remove(&mut self, now: Nanos, key: SessionKey, in_order: bool) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
         let (side, user, number) = (session.side, session.user, session.number);
-        session.side = NO_SIDE;
-        (session.protocol, session.greeting) = (Protocol::None, None);
-        (session.notes, session.early) = (None, Vec::new());
-        self.free.push(key);
+        self.sessions.remove(key);
         let Some(&group) = self.group_of.get(usize::from(side)) else { return };
         let Some(of) = self.groups.get_mut(usize::from(group)) else { return };
         if of.client != Some(side) || self.over {
@@ -535,17 +529,53 @@ impl Conversations {
 
     /// Ends what goes on until the stop of its group, where that has come.
     pub fn end_endless(&mut self, now: Nanos) {
-        for key in 0..self.sessions.len() {
-            let Some(session) = self.sessions.get(key) else { continue };
-            let group = self.group_of.get(usize::from(session.side));
-            let group = group.and_then(|&group| self.groups.get(usize::from(group)));
-            let is_over = group.is_some_and(|group| group.stop <= now);
-            let side = self.sides.get(usize::from(session.side));
-            let pauses =
-                session.wait == Wait::Time && side.is_some_and(|side| sends_one_way(session, side));
-            if is_over && (pauses || matches!(session.wait, Wait::Unlimited | Wait::Stop)) {
-                self.go_on(now, SessionKey(key as u32));
+        self.sweeps.push_back(Sweep { does: Self::end_if_endless, next: 0 });
+        self.sweep(now);
+    }
+
+    /// Goes on with what is to be done with all sessions, with as many as have no share of the time that others would miss.
+    fn sweep(&mut self, now: Nanos) {
+        let mut left = SWEPT_MAX;
+        while let Some(Sweep { does, next }) = self.sweeps.front_mut() {
+            let (does, from) = (*does, *next);
+            let to = self.sessions.len().min(from.saturating_add(left));
+            *next = to;
+            let is_done = to == self.sessions.len();
+            for key in from..to {
+                does(self, now, SessionKey(key as u32));
             }
+            left -= to - from;
+            if !is_done {
+                return;
+            }
+            self.sweeps.pop_front();
+        }
+    }
+
+    /// Packs sessions that wait, where there are very many.
+    pub(crate) fn settle(&mut self) {
+        self.sessions.settle(&self.sides);
+    }
+
+    fn end_if_endless(&mut self, now: Nanos, key: SessionKey) {
+        let Some(number) = self.sessions.side(key) else { return };
+        let group = self.group_of.get(usize::from(number));
+        let group = group.and_then(|&group| self.groups.get(usize::from(group)));
+        if group.is_none_or(|group| group.stop > now) {
+            return;
+        }
+        let side = self.sides.get(usize::from(number));
+        let goes_on = match self.sessions.get_packed(key) {
+            Some(packed) => packed.waits_for_stop(),
+            None => self.sessions.get_whole(key).is_some_and(|session| match session.wait {
+                Wait::Unlimited | Wait::Stop => true,
+                // it pauses between two messages
+                Wait::Time => side.is_some_and(|side| sends_one_way(session, side)),
+                _ => false,
+            }),
+        };
+        if goes_on {
+            self.go_on(now, key);
         }
     }
 
@@ -566,7 +596,8 @@ impl Conversations {
         self.gates.end();
         self.stop_starts(now);
         self.closed = true;
-        self.close_where(|_, _| true);
+        self.sweeps.push_back(Sweep { does: Self::close, next: 0 });
+        self.sweep(now);
     }
 
     /// The run is over: as [`Conversations::close_all`], but servers whose clients are of this run leave it to those to close first
@@ -575,45 +606,52 @@ impl Conversations {
         self.gates.end();
         // what these send without an end ends as their clients close
         self.stop_where(now, |group| group.client.is_some() || !group.is_left_by_clients());
-        self.close_where(|group, side| side.end == End::Client || !group.is_left_by_clients());
+        self.sweeps.push_back(Sweep { does: Self::close_client, next: 0 });
+        self.sweep(now);
     }
 
-    /// Closes the sessions of these sides in order.
-    fn close_where(&mut self, closes: fn(&Group, &Side) -> bool) {
-        for key in 0..self.sessions.len() {
-            let Some(session) = self.sessions.get_mut(key) else { continue };
-            let group = self.group_of.get(usize::from(session.side));
-            let group = group.and_then(|group| self.groups.get(usize::from(*group)));
-            let side = self.sides.get(usize::from(session.side));
-            if !side.zip(group).is_some_and(|(side, group)| closes(group, side)) {
-                continue;
-            }
-            // a server that answers each datagram by itself has nothing left to do
-            if !side.is_some_and(Side::answers_messages) {
-                session.fate.get_or_insert(Fate::Unfinished);
-            }
-            session.out.cut();
-            session.wait = Wait::End;
-            match session.connection {
-                Some(connection) if session.established => {
-                    if !std::mem::replace(&mut session.finished, true) {
-                        self.actions.push_back(Action::Finish(connection));
-                    }
-                    self.actions.push_back(Action::Receive(connection));
+    /// Closes a session in order, where it is not for the clients of this run to do that.
+    fn close_client(&mut self, now: Nanos, key: SessionKey) {
+        let Some(number) = self.sessions.side(key) else { return };
+        let side = self.sides.get(usize::from(number));
+        let is_left = self.group(key).is_some_and(Group::is_left_by_clients);
+        if side.is_some_and(|side| side.end == End::Client) || !is_left {
+            self.close(now, key);
+        }
+    }
+
+    /// Closes a session in order.
+    fn close(&mut self, _now: Nanos, key: SessionKey) {
+        let Some((session, side)) = self.both(key) else { return };
+        // a server that answers each datagram by itself has nothing left to do
+        if !side.answers_messages() {
+            session.fate.get_or_insert(Fate::Unfinished);
+        }
+        session.out.cut();
+        session.wait = Wait::End;
+        match session.connection {
+            Some(connection) if session.established => {
+                if !std::mem::replace(&mut session.finished, true) {
+                    self.actions.push_back(Action::Finish(connection));
                 }
-                Some(connection) => self.actions.push_back(Action::Abort(connection)),
-                None => {}
+                self.actions.push_back(Action::Receive(connection));
             }
+            Some(connection) => self.actions.push_back(Action::Abort(connection)),
+            None => {}
         }
     }
 
-    /// All that are still open are given up with RST.
-    pub fn abort_all(&mut self) {
-        for session in &mut self.sessions {
-            if session.side != NO_SIDE {
+    /// Some of those that are still open, from `from` on, are given up with RST. Where it goes on; `None`: that was all.
+    pub fn abort_from(&mut self, from: usize) -> Option<usize> {
+        self.sweeps.clear();
+        let to = self.sessions.len().min(from.saturating_add(SWEPT_MAX));
+        for key in (from..to).map(|key| SessionKey(key as u32)) {
+            if let Some(session) = self.session(key) {
                 session.fate.get_or_insert(Fate::Unfinished);
-                self.actions.extend(session.connection.map(Action::Abort));
+                let connection = session.connection;
+                self.actions.extend(connection.map(Action::Abort));
             }
         }
+        (to < self.sessions.len()).then_some(to)
     }
 }

@@ -337,8 +337,11 @@ impl<S: Stack> Converse<S> {
 
     /// Gives all sessions up that are still open.
     pub fn abort_all(&mut self, now: Nanos) {
-        self.programs.abort_all();
-        self.apply(now);
+        let mut from = Some(0);
+        while let Some(next) = from {
+            from = self.programs.abort_from(next);
+            self.apply(now);
+        }
     }
 
     /// Ends what goes on until the stop of its group, where that has come since the last time.
@@ -354,5 +357,6 @@ impl<S: Stack> Converse<S> {
         while let Some(action) = self.programs.next_action() {
             self.stack.apply(now, action, &mut self.programs);
         }
+        self.programs.settle();
     }
 }

@@ -4,7 +4,7 @@ use wirebeat_meter::session::{NumberedSession, SessionTime};
 use wirebeat_traffic::values::session::Transport;
 use wirebeat_units::Nanos;
 
-use crate::conversations::{Conversations, Group, NO_SIDE, first_greeting, first_protocol};
+use crate::conversations::{Conversations, Group, first_greeting, first_protocol};
 use crate::interpreter::sends_one_way;
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{Action, Connection, ConnectionStats, ProfileId, Programs, Reason, SessionKey};
@@ -44,7 +44,7 @@ impl Programs for Conversations {
         session.connection = Some(connection);
         session.established = true;
         (session.protocol, session.greeting) = (protocol, greeting);
-        let key = self.insert(session);
+        let key = self.sessions.insert(session);
         if let Some(side) = self.sides.get_mut(usize::from(side)) {
             side.meter.note_open(now);
         }
@@ -124,9 +124,15 @@ impl Programs for Conversations {
         self.room_again(now, key);
     }
 
-    fn room(&self, SessionKey(key): SessionKey) -> usize {
-        let Some(session) = self.sessions.get(key as usize) else { return 0 };
-        let keeps = self.sides.get(usize::from(session.side)).is_some_and(|side| side.keeps);
+    fn room(&self, key: SessionKey) -> usize {
+        let keeps = |side: u16| self.sides.get(usize::from(side)).is_some_and(|side| side.keeps);
+        if let Some(packed) = self.sessions.get_packed(key) {
+            let reads_on = !packed.has_fate() && !packed.has_said_all();
+            let keeps = packed.has_no_protocol() && reads_on && keeps(packed.side);
+            return if packed.reads_little() || keeps { KEPT } else { ROOM };
+        }
+        let Some(session) = self.sessions.get_whole(key) else { return 0 };
+        let keeps = keeps(session.side);
         match &session.protocol {
             Protocol::None if keeps && session.fate.is_none() && session.wait != Wait::End => {
                 KEPT.saturating_sub(session.early.len())
@@ -304,23 +310,22 @@ pub(crate) fn first_byte(session: &mut Session, side: &mut Side, now: Nanos) {
 
 impl Conversations {
     /// The session `key`.
-    pub(crate) fn session(&mut self, SessionKey(key): SessionKey) -> Option<&mut Session> {
-        self.sessions.get_mut(key as usize).filter(|session| session.side != NO_SIDE)
+    #[inline]
+    pub(crate) fn session(&mut self, key: SessionKey) -> Option<&mut Session> {
+        self.sessions.get_mut(key)
     }
 
     /// The group of the session `key`.
-    pub(crate) fn group(&self, SessionKey(key): SessionKey) -> Option<&Group> {
-        let session = self.sessions.get(key as usize)?;
-        let group = self.group_of.get(usize::from(session.side))?;
+    pub(crate) fn group(&self, key: SessionKey) -> Option<&Group> {
+        let side = self.sessions.side(key)?;
+        let group = self.group_of.get(usize::from(side))?;
         self.groups.get(usize::from(*group))
     }
 
     /// The session `key`, and its side.
-    pub(crate) fn both(
-        &mut self,
-        SessionKey(key): SessionKey,
-    ) -> Option<(&mut Session, &mut Side)> {
-        let session = self.sessions.get_mut(key as usize)?;
+    #[inline]
+    pub(crate) fn both(&mut self, key: SessionKey) -> Option<(&mut Session, &mut Side)> {
+        let session = self.sessions.get_mut(key)?;
         let side = self.sides.get_mut(usize::from(session.side))?;
         Some((session, side))
     }
@@ -350,8 +355,8 @@ impl Conversations {
 
     /// A session is established: groups may wait for that.
     pub(crate) fn tell_established(&self, now: Nanos, key: SessionKey) {
-        let Some(session) = self.sessions.get(key.0 as usize) else { return };
-        if let Some(&group) = self.group_of.get(usize::from(session.side))
+        let Some(side) = self.sessions.side(key) else { return };
+        if let Some(&group) = self.group_of.get(usize::from(side))
             && self.groups.get(usize::from(group)).is_some_and(|of| of.is_watched)
         {
             self.gates.established(group, now);
@@ -364,9 +369,9 @@ impl Conversations {
     }
 
     /// The group of the session `key`, to change it.
-    pub(crate) fn group_mut(&mut self, SessionKey(key): SessionKey) -> Option<&mut Group> {
-        let session = self.sessions.get(key as usize)?;
-        let group = self.group_of.get(usize::from(session.side))?;
+    pub(crate) fn group_mut(&mut self, key: SessionKey) -> Option<&mut Group> {
+        let side = self.sessions.side(key)?;
+        let group = self.group_of.get(usize::from(side))?;
         self.groups.get_mut(usize::from(*group))
     }
 

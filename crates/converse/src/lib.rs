@@ -20,8 +20,10 @@ pub mod newcomers;
 mod one_way;
 mod outgoing;
 mod pacer;
+mod packed;
 mod samples;
 mod session;
+mod sessions;
 pub mod stack;
 mod stamp;
 #[cfg(test)]

@@ -126,6 +126,16 @@ impl Outgoing {
         self.end
     }
 
+    /// Whether there is nothing of it but how long it was.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.pieces.is_empty() && self.stamps.is_none() && self.is_taken() && self.given <= self.end
+    }
+
+    /// `end` bytes were sent, and all of them taken.
+    pub(crate) fn stand_at(&mut self, end: u64) {
+        *self = Outgoing { end, taken: end, given: end, ..Outgoing::default() };
+    }
+
     /// Whether it has no end yet.
     pub(crate) fn is_unlimited(&self) -> bool {
         self.end == u64::MAX

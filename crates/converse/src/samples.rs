@@ -6,10 +6,10 @@
 
 use wirebeat_meter::connections::ConnectionGauges;
 
-use crate::conversations::{Conversations, NO_SIDE};
+use crate::conversations::Conversations;
 use crate::converse::Converse;
 use crate::session::End;
-use crate::stack::{Connection, Stack};
+use crate::stack::{Connection, SessionKey, Stack};
 
 /// The most connections that a round looks at, on a core.
 pub const SAMPLED_MAX: usize = 1024;
@@ -48,9 +48,9 @@ impl Samples {
         self.next += 1;
         (0..self.stride.min(TRIES)).find_map(|at| {
             let place = first + (self.rounds + at) % self.stride;
-            let session = programs.sessions.get(place)?;
-            let is_open = session.side != NO_SIDE && session.established;
-            Some((usize::from(session.side), session.connection.filter(|_| is_open)?))
+            let key = SessionKey(place as u32);
+            let side = programs.sessions.side(key)?;
+            Some((usize::from(side), programs.sessions.connection(key)?))
         })
     }
 }

@@ -242,6 +242,29 @@ pub(crate) struct Session {
     pub(crate) user: Option<u32>,
 }
 
+impl HttpClientState {
+    /// Whether no request is under way, and nothing is known of a response: beside its counts it is as a new one.
+    pub(crate) fn is_between(&self) -> bool {
+        self.reader.is_new()
+            && self.begun.is_empty()
+            && self.interim == 0
+            && !self.first_byte
+            && !self.holds_content
+            && !self.closes
+    }
+}
+
+impl HttpServerState {
+    /// Whether nothing is under way: it is as a new one.
+    pub(crate) fn is_between(&self) -> bool {
+        self.reader.is_new()
+            && self.pending.is_empty()
+            && self.head_since.is_none()
+            && !self.closes
+            && !self.bad
+    }
+}
+
 impl Session {
     pub(crate) fn new(side: u16, number: u64, planned: Nanos, now: Nanos) -> Session {
         Session {
@@ -276,6 +299,14 @@ impl Session {
             fate: None,
             user: None,
         }
+    }
+
+    /// There is no session here any more, and what it kept is gone.
+    pub(crate) fn clear(&mut self) {
+        self.side = u16::MAX;
+        (self.protocol, self.greeting) = (Protocol::None, None);
+        (self.notes, self.early) = (None, Vec::new());
+        self.out = Outgoing::default();
     }
 
     /// What it remembers for its steps.

@@ -2,6 +2,7 @@
 
 mod datagrams;
 mod memory;
+mod packed;
 mod programs;
 mod servers;
 mod starts;

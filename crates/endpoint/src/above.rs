@@ -30,22 +30,34 @@ pub(crate) enum Wish {
     Abort(SessionId),
 }
 
-/// A connection, as far as it is known here.
+/// A connection, as far as it is known here, in 4 bytes, since connections are millions: the number of its session, below 2^30, and
+/// two marks.
 #[derive(Clone, Copy, Debug)]
-struct Known {
-    /// The session's number; [`NOBODY`]: none.
-    key: u32,
-    /// Up to where its bytes were offered to the TCP.
-    offered: u64,
-    /// Whether it has bytes in [`AllKept`].
-    keeps: bool,
-    /// Whether there is more to send than was offered.
-    more: bool,
+struct Known(u32);
+
+impl Known {
+    /// It has bytes in [`AllKept`].
+    const KEEPS: u32 = 1 << 31;
+    /// There is more to send than was offered.
+    const MORE: u32 = 1 << 30;
+    /// The number that no session has.
+    const NOBODY: u32 = Known::MORE - 1;
+    /// No connection.
+    const NONE: Known = Known(Known::NOBODY);
+
+    fn key(self) -> Option<SessionKey> {
+        let key = self.0 & Known::NOBODY;
+        (key != Known::NOBODY).then_some(SessionKey(key))
+    }
+
+    fn has(self, mark: u32) -> bool {
+        self.0 & mark != 0
+    }
+
+    fn mark(&mut self, mark: u32, has: bool) {
+        self.0 = if has { self.0 | mark } else { self.0 & !mark };
+    }
 }
-
-const NOBODY: u32 = u32::MAX;
-
-const UNKNOWN: Known = Known { key: NOBODY, offered: 0, keeps: false, more: false };
 
 /// What lies between the TCP and the programs.
 #[derive(Debug)]
@@ -75,43 +87,54 @@ impl Between {
 
     /// The session of a connection.
     pub(crate) fn key(&self, SessionId(id): SessionId) -> Option<SessionKey> {
-        let known = self.connections.get(id as usize)?;
-        (known.key != NOBODY).then_some(SessionKey(known.key))
+        self.connections.get(id as usize)?.key()
+    }
+
+    fn has(&self, SessionId(id): SessionId, mark: u32) -> bool {
+        self.connections.get(id as usize).is_some_and(|known| known.has(mark))
     }
 
     /// The connection `id` is that of `key`.
     pub(crate) fn begin(&mut self, id: SessionId, SessionKey(key): SessionKey) {
         let needed = id.0 as usize + 1;
         if self.connections.len() < needed {
-            self.connections.resize(needed.next_power_of_two(), UNKNOWN);
+            self.connections.resize(needed, Known::NONE);
         }
         if let Some(known) = self.known(id) {
-            *known = Known { key, ..UNKNOWN };
+            *known = Known(key & Known::NOBODY);
         }
     }
 
-    /// How many more bytes the program of a connection has to send than were offered before; `limit` is up to where
+    /// How many more bytes the program of a connection has to send than the `offered` that were offered before; `limit` is up to where
     /// they may leave now.
-    pub(crate) fn offer(&mut self, id: SessionId, limit: u64, programs: &mut dyn Programs) -> u64 {
+    pub(crate) fn offer(
+        &mut self,
+        id: SessionId,
+        (limit, offered): (u64, u64),
+        programs: &mut dyn Programs,
+    ) -> u64 {
         let Some(key) = self.key(id) else { return 0 };
-        let Some(known) = self.known(id) else { return 0 };
         let most = limit.saturating_add(AHEAD);
         let end = programs.offer(key, most);
-        known.more = end == most;
-        let more = end.saturating_sub(known.offered);
-        known.offered = known.offered.max(end);
-        more
+        if let Some(known) = self.known(id) {
+            known.mark(Known::MORE, end == most);
+        }
+        end.saturating_sub(offered)
     }
 
     /// All that the program has to send, which has an end by now.
-    pub(crate) fn offer_rest(&mut self, id: SessionId, programs: &mut dyn Programs) -> u64 {
+    pub(crate) fn offer_rest(
+        &mut self,
+        id: SessionId,
+        offered: u64,
+        programs: &mut dyn Programs,
+    ) -> u64 {
         let Some(key) = self.key(id) else { return 0 };
-        let Some(known) = self.known(id) else { return 0 };
         let end = programs.offer(key, u64::MAX);
-        known.more = false;
-        let more = end.saturating_sub(known.offered);
-        known.offered = known.offered.max(end);
-        more
+        if let Some(known) = self.known(id) {
+            known.mark(Known::MORE, false);
+        }
+        end.saturating_sub(offered)
     }
 
     /// Hands on what is kept of a connection, as far as its program has room.
@@ -132,7 +155,7 @@ impl Between {
         self.consumed(id, taken);
         if self.kept.get(id.0).is_some_and(|kept| kept.is_empty()) {
             if let Some(known) = self.known(id) {
-                known.keeps = false;
+                known.mark(Known::KEEPS, false);
             }
             if self.kept.remove(id.0) {
                 programs.peer_closed(now, key);
@@ -181,7 +204,7 @@ impl Above<'_> {
             self.programs.peer_closed(self.now, key);
         }
         if let Some(known) = self.between.known(id) {
-            *known = UNKNOWN;
+            *known = Known::NONE;
         }
         let stats = ConnectionStats {
             rtt: self.between.totals.rtt,
@@ -257,7 +280,7 @@ impl Application for Above<'_> {
         let Some(key) = self.between.key(id) else { return };
         let Received { offset, bytes, in_order } = received;
         let end = offset.saturating_add(bytes.len() as u64);
-        let keeps = self.between.known(id).is_some_and(|known| known.keeps);
+        let keeps = self.between.has(id, Known::KEEPS);
         if keeps {
             self.between.kept.keep(id.0, 0, offset, bytes);
             if in_order >= end {
@@ -284,7 +307,7 @@ impl Application for Above<'_> {
             let handed = begin.min(in_order);
             self.between.kept.keep(id.0, handed, begin, rest);
             if let Some(known) = self.between.known(id) {
-                known.keeps = true;
+                known.mark(Known::KEEPS, true);
             }
         }
     }
@@ -294,7 +317,7 @@ impl Application for Above<'_> {
             Event::Established => self.established(session),
             Event::Acknowledged { offset } => {
                 let Some(key) = self.between.key(session.id) else { return };
-                if self.between.known(session.id).is_some_and(|known| known.more) {
+                if self.between.has(session.id, Known::MORE) {
                     self.between.wishes.push(Wish::Offer(session.id));
                 }
                 self.programs.taken(self.now, key, offset);

@@ -242,8 +242,8 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
     }
 
     fn offer(&mut self, id: SessionId, programs: &mut dyn Programs) {
-        let limit = self.tcp.send_limit(id).unwrap_or(0);
-        let more = self.between.offer(id, limit, programs);
+        let limits = (self.tcp.send_limit(id).unwrap_or(0), self.tcp.offered(id));
+        let more = self.between.offer(id, limits, programs);
         if more > 0 {
             let _ = self.tcp.send(id, more);
         }
@@ -439,7 +439,7 @@ impl<P: TxPort, R: RxPort, C: Clock> Stack for OwnStack<P, R, C> {
             }
             Action::Finish(Connection(id)) => {
                 let id = SessionId(id);
-                let more = self.between.offer_rest(id, programs);
+                let more = self.between.offer_rest(id, self.tcp.offered(id), programs);
                 if more > 0 {
                     let _ = self.tcp.send(id, more);
                 }

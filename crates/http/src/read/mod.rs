@@ -142,6 +142,11 @@ impl State {
         }
     }
 
+    /// Whether it is as [`State::new`] made it.
+    fn is_new(&self, side: Side) -> bool {
+        matches!(self, State::Head(None, scan) if *scan == Scan::new(side))
+    }
+
     /// Bytes of memory beside the reader itself.
     fn held(&self) -> usize {
         match self {

@@ -198,6 +198,12 @@ impl RequestReader {
         self.state.progress()
     }
 
+    /// Whether it stands where a new one does: nothing of a request came, and one may come.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.state.is_new(Side::Server)
+    }
+
     /// Bytes of memory beside the reader itself: at most [`HEAD_MAX`], and 0 but within a head that comes in pieces.
     #[must_use]
     pub fn held(&self) -> usize {

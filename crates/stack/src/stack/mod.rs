@@ -185,6 +185,11 @@ impl Stack {
         Some(tcb.acked.saturating_add(tcb.cwnd.min(tcb.snd_wnd).into()))
     }
 
+    /// How many bytes a session was given to send in all; 0 where there is no session.
+    pub fn offered(&self, id: SessionId) -> u64 {
+        self.sessions.get(id.0).map_or(0, |tcb| tcb.offered)
+    }
+
     /// Segments that were sent again for sessions of the profile of this one, since that was told last, here or at the end of one of them.
     pub fn take_retransmitted(&mut self, id: SessionId) -> u64 {
         let profile = self.sessions.get(id.0).map(|tcb| tcb.profile);
