@@ -77,10 +77,22 @@ pub(super) fn needs(page: &mut Page, spec: &SessionSpec, group: &SessionGroup, r
     }
 }
 
+/// Bytes of a session's end of our own TCP while it waits, its program's included.
+const END: u64 = 400;
+
 fn memory(spec: &SessionSpec, most: Option<u64>) -> String {
     if spec.stack == StackChoice::Own {
-        return "of our own TCP about 250 bytes for each end of a session; what is sent is not kept, and what arrived out of order up to 256 MiB in all"
-            .to_owned();
+        return match most {
+            Some(most) => format!(
+                "of our own TCP about {END} bytes for each end of a session that waits, {} for all with both ends here; what is sent is not \
+                 kept, and what arrived out of order up to 256 MiB in all",
+                human::bytes(2.0 * END as f64 * most as f64)
+            ),
+            None => format!(
+                "of our own TCP about {END} bytes for each end of a session that waits; what is sent is not kept, and what arrived out of \
+                 order up to 256 MiB in all"
+            ),
+        };
     }
     if spec.transport == Transport::Udp {
         return "a socket's buffers for each session of a client (net.core.rmem_default), and one for each address of a server".to_owned();

@@ -2,11 +2,12 @@
 
 use std::net::IpAddr;
 
+use wirebeat_host::memory;
 use wirebeat_sockets::machine;
 use wirebeat_traffic::program::script::{Body, LengthLaw, Message, SessionGroup, Sessions};
 use wirebeat_traffic::scenario::Scenario;
 use wirebeat_traffic::values::session::{AddressPool, StackChoice, Transport};
-use wirebeat_units::{Nanos, fault};
+use wirebeat_units::{Nanos, fault, human};
 use wirebeat_wire::{ipv4, ipv6, udp};
 
 use super::{own, own_profile};
@@ -128,6 +129,7 @@ pub(super) fn check(
             notices.push(notice);
         }
     }
+    check_memory(sessions, memory::available())?;
     if wanted > room {
         return Err(RunError::machine(fault!(
             "{wanted} sessions may be open at a time, and this process may have {descriptors} file descriptors, \
@@ -136,6 +138,33 @@ pub(super) fn check(
         )));
     }
     Ok(notices)
+}
+
+/// That the sessions of our own TCP fit `available` bytes of memory, as many as the scenario says that may be open at a time.
+fn check_memory(sessions: &Sessions, available: Option<u64>) -> Result<(), RunError> {
+    let Some(available) = available else { return Ok(()) };
+    let (mut ends, mut open) = (0_u64, 0_u64);
+    let mine = |group: &&SessionGroup| {
+        group.stack == StackChoice::Own && group.transport == Transport::Tcp
+    };
+    for group in sessions.groups.iter().filter(mine) {
+        let most = group.limit.and_then(|limit| limit.most_open()).map(u64::from);
+        let Some(most) = most.or(group.users.map(u64::from)) else { continue };
+        let here = u64::from(group.client.is_some()) + u64::from(group.server.is_some());
+        ends = ends.saturating_add(most.saturating_mul(here));
+        open = open.saturating_add(most);
+    }
+    let needed = ends.saturating_mul(own::END);
+    if needed <= available {
+        return Ok(());
+    }
+    // as many as fit, in the same proportion of those with both ends here
+    let fit = (u128::from(open) * u128::from(available) / u128::from(needed.max(1))) as u64;
+    Err(RunError::machine(fault!(
+        "{} sessions may be open at a time. Their {} ends take {}, and {} of memory can be had here, enough for {} sessions",
+        human::count(open), human::count(ends), human::bytes(needed as f64), human::bytes(available as f64), human::count(fit);
+        "ask for fewer, for example with limit: {{ open: {fit} }}"
+    )))
 }
 
 /// That our own TCP on a port knows of which group a new session is.

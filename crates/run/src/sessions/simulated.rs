@@ -18,7 +18,9 @@ use wirebeat_units::{BufferLen, Nanos};
 
 use super::carrier::Carrier;
 use super::own::OwnParts;
-use super::worker::{CLOSE, CLOSING, EndSamples, Finished, LEAVING, Shared, ShownInterval, ends};
+use super::worker::{
+    CLOSE, CLOSING, EndSamples, Finished, LEAVING, Shared, ShownInterval, ends, leaving,
+};
 use crate::error::RunError;
 
 /// When a run in no time begins, on its own clock: not at zero, so that nothing is before it.
@@ -145,6 +147,12 @@ impl Simulation {
 }
 
 impl Ready {
+    /// How long the sessions that are open now have to end.
+    fn leaving(&self, limit: Nanos) -> Nanos {
+        let limits = self.ends.iter().map(|end| leaving(limit, &end.programs));
+        limits.max().unwrap_or(limit)
+    }
+
     /// Runs to the end, or until `shared` says that it is to end.
     pub(super) fn run(mut self, shared: &Shared) -> Finished {
         let mut finish = self.last;
@@ -177,12 +185,12 @@ impl Ready {
             }
         }
         self.ends.iter_mut().for_each(|end| end.close_clients(now));
-        let until = now.saturating_add(LEAVING);
+        let until = now.saturating_add(self.leaving(LEAVING));
         while now < until && self.ends.iter().any(|end| end.programs.awaits_clients()) {
             now = self.step(until);
         }
         self.ends.iter_mut().for_each(|end| end.close_all(now));
-        let until = now.saturating_add(CLOSING);
+        let until = now.saturating_add(self.leaving(CLOSING));
         while now < until && self.ends.iter().any(|end| end.programs.has_open()) {
             now = self.step(until);
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use wirebeat_converse::stack::Stack;
-use wirebeat_converse::{Converse, End, Gates, Waiting};
+use wirebeat_converse::{Conversations, Converse, End, Gates, Waiting};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::drive::Update;
 use wirebeat_meter::connections::ConnectionGauges;
@@ -35,6 +35,12 @@ pub(super) const CLOSING: Nanos = Nanos::from_secs(1);
 /// How long servers wait at the end of the run until clients of the same run have closed their sessions: those that close at the same
 /// moment would see that the peer closed early.
 pub(super) const LEAVING: Nanos = Nanos::from_millis(500);
+
+/// `limit`, and 5 µs more for each session that is open: of millions, the last has its turn much later than the first.
+pub(super) fn leaving(limit: Nanos, programs: &Conversations) -> Nanos {
+    let open: u64 = programs.sides().map(|(.., counts)| counts.open()).sum();
+    limit.saturating_add(Nanos::from_micros(5 * open))
+}
 
 /// What a thread is to do.
 #[derive(Debug)]
@@ -543,7 +549,7 @@ impl Turning<'_> {
             now = self.let_clients_close(now);
         }
         self.converse.close_all(now);
-        let until = now.saturating_add(CLOSING);
+        let until = now.saturating_add(leaving(CLOSING, &self.converse.programs));
         while self.converse.programs.has_open() && now < until {
             now = self.turn(now, until);
         }
@@ -607,7 +613,7 @@ impl Turning<'_> {
     /// Closes its clients, and waits a while until those of the run have closed what is served here.
     fn let_clients_close(&mut self, mut now: Nanos) -> Nanos {
         self.converse.close_clients(now);
-        let until = now.saturating_add(LEAVING);
+        let until = now.saturating_add(leaving(LEAVING, &self.converse.programs));
         while self.converse.programs.awaits_clients() && now < until && self.shared.order() != CLOSE
         {
             now = self.turn(now, until);
