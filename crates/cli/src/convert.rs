@@ -28,8 +28,8 @@ Examples:
 
 /// Turn another tool's script, or the sessions of a capture, into a scenario
 ///
-/// Takes a RUDE configuration, an MGEN script, a multi-flow file of D-ITG, a shell script for pktgen or a stateful profile of T-Rex,
-/// and prints the scenario that does the same. What cannot be carried over is named with its line;
+/// Takes a RUDE configuration, an MGEN script, a multi-flow file of D-ITG, a shell script for pktgen, a stateful profile of T-Rex or a
+/// configuration of WARP17, and prints the scenario that does the same. What cannot be carried over is named with its line;
 /// docs/scripts.md lists it. `wirebeat run` takes such scripts as they are.
 ///
 /// Of a capture (pcap or pcapng) it shows which sessions of TCP and UDP are in it, and prints a scenario that opens them anew, as
@@ -40,13 +40,13 @@ pub struct Args {
     /// The script, '-' reads standard input; or a capture
     #[arg(value_name = "FILE")]
     script: PathBuf,
-    /// Whose script it is: pktgen, rude, mgen, d-itg or t-rex [default: as it looks]
+    /// Whose script it is: pktgen, rude, mgen, d-itg, t-rex or warp17 [default: as it looks]
     #[arg(long, value_name = "NAME", value_parser = values::dialect)]
     dialect: Option<Dialect>,
     /// The interface that flows leave by, unless the script names one; of a capture, where clients are
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
-    /// Of a capture or a profile of T-Rex: the interface where servers are. Without it, and with --interface, the servers of a capture are
+    /// Of a capture, T-Rex or WARP17: the interface where servers are. Without it, and with --interface, the servers of a capture are
     /// those that it names
     #[arg(long, value_name = "NAME", requires = "interface")]
     to: Option<String>,
@@ -100,7 +100,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
             return Failure::usage(why).at(name.clone());
         }
         Failure::usage(fault!(
-            "this looks like no script of pktgen, RUDE, MGEN, D-ITG or T-Rex";
+            "this looks like no script of pktgen, RUDE, MGEN, D-ITG, T-Rex or WARP17";
             "say whose it is with --dialect"
         ))
         .at(name.clone())

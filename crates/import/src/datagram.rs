@@ -190,3 +190,23 @@ pub(crate) fn largest(size: &Size) -> Option<u64> {
         Size::File(_) | Size::Capture(_) => None,
     }
 }
+
+/// The mean of sizes in bytes of payload, where they have one.
+pub(crate) fn mean_payload(size: &Size) -> Option<f64> {
+    match size {
+        Size::Fixed(length) => Some(length.bytes.into()),
+        Size::List(list) => {
+            let sum: f64 = list.iter().map(|length| f64::from(length.bytes)).sum();
+            Some(sum / list.len() as f64)
+        }
+        Size::Mix(mix) => {
+            let total: f64 = mix.values().map(|weight| f64::from(*weight)).sum();
+            let sum =
+                mix.iter().map(|(length, weight)| f64::from(length.bytes) * f64::from(*weight));
+            Some(sum.sum::<f64>() / total)
+        }
+        Size::Drawn(drawn, _) => drawn.sampler(None).ok()?.mean(),
+        Size::File(_) | Size::Capture(_) => None,
+    }
+    .filter(|mean| *mean >= 1.0)
+}

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use wirebeat_traffic::scenario::session::{MAX_GROUPS, SessionSpec};
 use wirebeat_traffic::scenario::size::MAX_LENGTHS;
 use wirebeat_traffic::scenario::{
     Carried, FlowSpec, MAX_FLOWS, PortSpec, Probe, Scenario, StaggerChoice, is_datagram,
@@ -24,6 +25,8 @@ const MAX_MADE: usize = 4 * MAX_BYTES;
 const MAX_SIZES: usize = 1 << 22;
 /// The port that sends, where the script names no interface.
 const SENDER: &str = "sender";
+/// The port whose servers accept connections.
+const RECEIVER: &str = "receiver";
 
 pub(crate) struct Draft<'a> {
     pub source: &'a Source<'a>,
@@ -37,7 +40,7 @@ pub(crate) struct Draft<'a> {
     named: HashSet<LeftOut>,
     /// How many more there are than are kept, and the last of them.
     beyond: Option<(u64, Line)>,
-    /// The line that each flow comes from.
+    /// The line that each flow and each group of sessions comes from.
     lines: HashMap<String, Line>,
     /// Bytes of included files that are still allowed.
     allowance: usize,
@@ -261,6 +264,35 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
+    /// The name of a port of servers.
+    pub fn receiver(&mut self) -> String {
+        let port = self.port_names.free(RECEIVER, "");
+        self.scenario.ports.insert(port.clone(), PortSpec::default());
+        port
+    }
+
+    /// Adds a group of sessions.
+    pub fn session(
+        &mut self,
+        line: &Line,
+        name: String,
+        group: SessionSpec,
+    ) -> Result<(), ScriptError> {
+        if self.scenario.sessions.len() >= MAX_GROUPS {
+            return Err(line.wrong(
+                fault!("there are more than {MAX_GROUPS} groups of sessions"; "divide the script"),
+            ));
+        }
+        if self.scenario.sessions.contains_key(&name) {
+            return Err(
+                line.wrong(fault!("there is another '{name}'"; "give each flow its own number"))
+            );
+        }
+        self.lines.insert(name.clone(), line.clone());
+        self.scenario.sessions.insert(name, group);
+        Ok(())
+    }
+
     /// Another tool's header is read behind UDP over IP alone. Elsewhere Wirebeat's own takes its place.
     pub fn choose_probe(&mut self, line: &Line, name: &str, flow: &mut FlowSpec) {
         let Probe::Carried(Carried { codec, .. }) = flow.probe else { return };
@@ -310,7 +342,9 @@ impl<'a> Draft<'a> {
         if let Err(problem) = self.scenario.check() {
             let text = problem.why.clone().at(&problem.at);
             let of = |name: &str| {
-                text.what.strip_prefix("flows.")?.strip_prefix(name)?.strip_prefix('.')
+                let of = ["flows.", "sessions."].iter();
+                of.filter_map(|key| text.what.strip_prefix(key))
+                    .find_map(|rest| rest.strip_prefix(name)?.strip_prefix('.'))
             };
             let about = self.lines.iter().filter(|(name, _)| of(name).is_some());
             return Err(match about.max_by_key(|(name, _)| name.len()) {

@@ -16,11 +16,14 @@ mod error;
 mod keyword;
 mod mgen;
 mod number;
+mod pace;
 mod pktgen;
 mod rude;
+mod session_flow;
 mod text;
 mod timeline;
 mod trex;
+mod warp17;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -84,6 +87,8 @@ dialects! {
     "d-itg" Ditg ditg;
     /// A stateful profile of T-Rex, in YAML; or an advanced one, as JSON.
     "t-rex" Trex trex;
+    /// A configuration of WARP17.
+    "warp17" Warp17 warp17;
 }
 
 /// A word that names no dialect.

@@ -11,10 +11,14 @@ mod contradictions;
 mod mangled;
 #[path = "it/recognise.rs"]
 mod recognised;
+#[path = "it/sessions.rs"]
+mod sessions;
 #[path = "it/shell.rs"]
 mod shell;
 #[path = "it/sizes.rs"]
 mod sizes;
+#[path = "it/warp17.rs"]
+mod warp17;
 
 use std::fmt::Write;
 use std::fs;
@@ -27,10 +31,10 @@ use wirebeat_import::capture::SessionFacts;
 use wirebeat_import::{
     Converted, Dialect, NamedCapture, Options, ScriptError, Source, convert, recognise,
 };
-use wirebeat_traffic::compile::{CompileError, Files, Link, Links, compile};
+use wirebeat_traffic::compile::{CompileError, Files, Link, Links, compile, compile_sessions};
 use wirebeat_traffic::program::Program;
 use wirebeat_traffic::scenario::Scenario;
-use wirebeat_traffic::scenario::session::Transport;
+use wirebeat_traffic::scenario::session::{SessionSpec, Transport};
 use wirebeat_units::{BitRate, Nanos};
 
 fn scripts() -> PathBuf {
@@ -167,6 +171,11 @@ fn compiled(converted: Converted) -> Result<Program, CompileError> {
     }
     for name in ["day.pcap", "words.txt"] {
         files.insert(name.to_owned(), CAPTURE.to_vec());
+    }
+    // the captures that sessions say again are read by others
+    let is_captured = |group: &SessionSpec| group.program.capture().is_some();
+    if !converted.scenario.sessions.values().any(is_captured) {
+        compile_sessions(&converted.scenario, &files)?;
     }
     compile(&converted.scenario, &links, &files)
 }

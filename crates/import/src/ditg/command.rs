@@ -46,6 +46,10 @@ pub(super) struct Command {
     pub content: Option<String>,
     /// It waits for its times by polling the clock.
     pub polls: bool,
+    /// Packets are sent back, so that round trips are measured.
+    pub sends_back: bool,
+    /// Small segments do not wait for acknowledgments.
+    pub no_delay: bool,
 }
 
 /// What lines ask for that holds for all of them.
@@ -83,6 +87,8 @@ impl Default for Command {
             bursts: None,
             content: None,
             polls: false,
+            sends_back: false,
+            no_delay: false,
         }
     }
 }
@@ -116,7 +122,6 @@ const LEFT_OUT: &[(&str, Takes, &str)] = &[
     ("-Ssp", Takes::One, NO_SIGNALS),
     ("-Si", Takes::One, NO_SIGNALS),
     ("-H", Takes::Nothing, NO_SIGNALS),
-    ("-D", Takes::Nothing, "segments are sent one by one as they are, without a connection"),
     ("-P", Takes::UpTo(1), "it is for Windows"),
     ("-sk", Takes::One, NO_MODEM),
     ("-rk", Takes::One, NO_MODEM),
@@ -124,10 +129,10 @@ const LEFT_OUT: &[(&str, Takes, &str)] = &[
 
 /// Whether a line may begin with this option.
 pub(super) fn is_option(word: &str) -> bool {
-    const READ: [&str; 39] = [
+    const READ: [&str; 40] = [
         "-a", "-sa", "-rp", "-sp", "-i", "-T", "-p", "-b", "-f", "-d", "-t", "-z", "-k", "-m",
         "-j", "-s", "-poll", "-C", "-U", "-E", "-N", "-O", "-V", "-Y", "-G", "-W", "-Ft", "-Fs",
-        "-Fp", "-B", "-c", "-u", "-e", "-n", "-o", "-v", "-y", "-g", "-w",
+        "-Fp", "-B", "-D", "-c", "-u", "-e", "-n", "-o", "-v", "-y", "-g", "-w",
     ];
     READ.contains(&word) || LEFT_OUT.iter().any(|(name, _, _)| *name == word)
 }
@@ -151,10 +156,7 @@ pub(super) fn read(
                     let meter = meters.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
                     meter.map(|(_, back)| *back)
                 };
-                if words.value("owdm or rttm", known)? {
-                    let why = "nothing sends packets back; the receiver measures one way";
-                    draft.leave_out(words.line(), "-m rttm", why);
-                }
+                command.sends_back = words.value("owdm or rttm", known)?;
             }
             "-j" => {
                 let known = |word: &str| ["0", "1"].contains(&word).then_some(word == "1");
@@ -164,6 +166,7 @@ pub(super) fn read(
                 }
             }
             "-s" => seed(draft, words, run)?,
+            "-D" => command.no_delay = true,
             "-poll" => {
                 draft.scenario.run.wait = wirebeat_traffic::scenario::WaitChoice::Spin;
                 command.polls = true;

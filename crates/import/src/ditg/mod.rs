@@ -2,11 +2,13 @@
 //!
 //! Flows are numbered in the order of their lines, from 1. Sizes are those of the payload, D-ITG's header
 //! included. `command.rs` reads a line, `distribution.rs` its distributions and `application.rs` its models; `sizes.rs`
-//! says how long packets are. Here a line becomes a flow.
+//! says how long packets are. Here a line becomes a flow, and in `session.rs` sessions, where it is over TCP or asks for round
+//! trips.
 
 mod application;
 mod command;
 mod distribution;
+mod session;
 mod sizes;
 mod words;
 
@@ -19,7 +21,6 @@ use wirebeat_traffic::scenario::header::dccp::Dccp;
 use wirebeat_traffic::scenario::header::icmp::{Icmp, Icmpv6};
 use wirebeat_traffic::scenario::header::payload::Payload;
 use wirebeat_traffic::scenario::header::sctp::Sctp;
-use wirebeat_traffic::scenario::header::tcp::Tcp;
 use wirebeat_traffic::scenario::size::{Length, MAX_LENGTHS, Size};
 use wirebeat_traffic::scenario::{Carried, Departures, FlowRate, Probe};
 use wirebeat_units::{Nanos, fault};
@@ -35,7 +36,7 @@ use crate::text::printable;
 use crate::timeline::{Phase, Sends, Timeline};
 use crate::{Line, ScriptError};
 
-/// The port that TCP, SCTP and DCCP segments come from where none is written: the first dynamic one
+/// The port that packets of SCTP and DCCP come from where none is written: the first dynamic one
 /// (RFC 6335 §6).
 const DYNAMIC_PORT: u16 = 49_152;
 
@@ -97,6 +98,9 @@ impl Flow<'_> {
         let name = format!("flow-{}", self.number);
         let command = &self.command;
         self.check_addresses()?;
+        if let Some(talk) = self.talk(draft) {
+            return self.session(draft, name, talk);
+        }
         let Some(Sent { gaps, size, longest }) = self.times_and_sizes(draft, &name)? else {
             return Ok(());
         };
@@ -115,18 +119,7 @@ impl Flow<'_> {
             packet,
             size,
             rate: gaps.rate,
-            departures: match command.bursts.clone() {
-                None => gaps.departures,
-                Some((on, off)) => {
-                    let departures = gaps.departures;
-                    Departures::OnOff(Box::new(OnOff {
-                        on,
-                        off: Some(off),
-                        every: None,
-                        departures,
-                    }))
-                }
-            },
+            departures: self.in_bursts(gaps.departures),
             burst: NonZeroU32::MIN,
         };
         let count = self.count(draft, sends.size.as_ref());
@@ -140,6 +133,12 @@ impl Flow<'_> {
             stop: Some(from.saturating_add(command.duration)),
         }
         .add(draft)
+    }
+
+    /// The departures, in bursts where these are asked for.
+    fn in_bursts(&self, departures: Departures) -> Departures {
+        let Some((on, off)) = self.command.bursts.clone() else { return departures };
+        Departures::OnOff(Box::new(OnOff { on, off: Some(off), every: None, departures }))
     }
 
     fn probe(&self, draft: &mut Draft<'_>) -> Probe {
@@ -281,14 +280,12 @@ impl Flow<'_> {
     ) -> (Vec<Header>, Option<Size>) {
         let source = number(datagram.source_port.unwrap_or(DYNAMIC_PORT));
         let destination = number(datagram.destination_port);
-        // The lengths of the headers: RFC 9293 §3.1, RFC 4340 §5.1, RFC 9260 §3 and §3.3.1.
+        // The lengths of the headers: RFC 4340 §5.1, RFC 9260 §3 and §3.3.1.
         let (what, header, transport) = match self.command.protocol {
-            None | Some(Protocol::Udp) => return (datagram.udp(), size),
+            // TCP goes over connections, as sessions
+            None | Some(Protocol::Udp | Protocol::Tcp) => return (datagram.udp(), size),
             Some(Protocol::Icmp(kind)) => {
                 return (datagram.with(icmp(datagram.version(), kind)), size);
-            }
-            Some(Protocol::Tcp) => {
-                ("TCP", 20, Header::Tcp(Tcp { source, destination, ..Tcp::default() }))
             }
             Some(Protocol::Dccp) => {
                 ("DCCP", 16, Header::Dccp(Dccp { source, destination, ..Dccp::default() }))
@@ -298,7 +295,7 @@ impl Flow<'_> {
             }
         };
         let why =
-            "segments are sent without a connection: nothing answers, and nothing slows them down";
+            "packets are sent without a connection: nothing answers, and nothing slows them down";
         draft.leave_out(self.line, what, why);
         let most = datagram.undivided(header);
         if longest.is_some_and(|longest| longest > most) {

@@ -4,13 +4,14 @@ use std::num::NonZeroU64;
 
 use wirebeat_traffic::distribution::{Bounds, Distribution};
 use wirebeat_traffic::scenario::size::{Length, Of, Size};
+use wirebeat_traffic::values::session::STAMP;
 use wirebeat_units::Bytes;
 use wirebeat_wire::ip::Version;
 
 use super::application::SizeOf;
 use super::{Flow, Protocol};
 use crate::ScriptError;
-use crate::datagram::{Sizes, drawn_payload};
+use crate::datagram::{Sizes, drawn_payload, mean_payload, smallest};
 use crate::draft::Draft;
 
 /// The payloads that D-ITG sends (ITG.h: MAX_PAYLOAD_SIZE).
@@ -26,8 +27,17 @@ const NEARLY_ALL: f64 = 0.99;
 const MIN_SIZE: u64 = 4;
 
 impl Flow<'_> {
-    /// The smallest payload: D-ITG makes what is shorter as long.
+    /// The smallest payload: what is shorter is made as long. That of D-ITG, and for messages over a connection what their number and
+    /// times need.
     fn least(&self) -> u64 {
+        match self.is_stream_of_messages() {
+            true => self.least_of_tool().max(STAMP),
+            false => self.least_of_tool(),
+        }
+    }
+
+    /// The smallest payload that D-ITG sends.
+    fn least_of_tool(&self) -> u64 {
         let least = self.command.raised
             + match self.command.codec {
                 Some(codec) => codec.min_len(Version::V4) as u64,
@@ -36,6 +46,18 @@ impl Flow<'_> {
         // On a stream a message says how long it is.
         let stream = matches!(self.command.protocol, Some(Protocol::Tcp | Protocol::Sctp));
         if stream && self.command.codec.is_some() { least + 4 } else { least }
+    }
+
+    /// Names sizes that are longer than those of D-ITG.
+    pub(super) fn tell_raised(&self, draft: &mut Draft<'_>, written: Option<&Size>) {
+        let written = written.and_then(smallest).map(|least| least.max(self.least_of_tool()));
+        let least = self.least();
+        if written.is_some_and(|written| written < least) {
+            let why = format!(
+                "messages of less than {least} bytes have no room for their number and times, and have {least}"
+            );
+            draft.leave_out(self.line, "-T TCP", why);
+        }
     }
 
     pub(super) fn sizes_of(
@@ -131,7 +153,7 @@ impl Flow<'_> {
         let packets = self.command.packets;
         let Some(kilobytes) = self.command.kilobytes else { return packets };
         let bytes = kilobytes.get().saturating_mul(1024);
-        let mean = size.and_then(mean);
+        let mean = size.and_then(mean_payload);
         let Some(mean) = mean else {
             let why = "no mean of the sizes is known, so that bytes cannot be counted in packets";
             draft.leave_out(self.line, "-k", why);
@@ -148,24 +170,4 @@ impl Flow<'_> {
             (packets, count) => packets.or(count),
         }
     }
-}
-
-/// The mean of sizes, where there is one.
-fn mean(size: &Size) -> Option<f64> {
-    match size {
-        Size::Fixed(length) => Some(length.bytes.into()),
-        Size::List(list) => {
-            let sum: f64 = list.iter().map(|length| f64::from(length.bytes)).sum();
-            Some(sum / list.len() as f64)
-        }
-        Size::Mix(mix) => {
-            let total: f64 = mix.values().map(|weight| f64::from(*weight)).sum();
-            let sum =
-                mix.iter().map(|(length, weight)| f64::from(length.bytes) * f64::from(*weight));
-            Some(sum.sum::<f64>() / total)
-        }
-        Size::Drawn(drawn, _) => drawn.sampler(None).ok()?.mean(),
-        Size::File(_) | Size::Capture(_) => None,
-    }
-    .filter(|mean| *mean >= 1.0)
 }

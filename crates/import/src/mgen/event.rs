@@ -7,9 +7,7 @@ use wirebeat_traffic::scenario::header::hex::Hex;
 use wirebeat_units::{Nanos, fault};
 
 use super::pattern::{self, Pattern, SIZES};
-use super::reasons::{
-    NO_ANALYTICS, NO_BUFFERS, NO_CONNECTIONS, NO_PERMISSION, NO_QUEUE, NO_REMOTE, NO_RUN_TIME,
-};
+use super::reasons::{NO_ANALYTICS, NO_PERMISSION, NO_QUEUE, NO_REMOTE, NO_RETRY, NO_RUN_TIME};
 use super::token::Tokens;
 use crate::draft::Draft;
 use crate::keyword;
@@ -62,6 +60,8 @@ pub(super) struct EventOptions {
     pub interface: Option<String>,
     pub count: Option<Count>,
     pub data: Option<Vec<u8>>,
+    /// Bytes of the socket's buffer.
+    pub send_buffer: Option<u64>,
 }
 
 /// How many messages are sent.
@@ -83,6 +83,7 @@ enum Known {
     DontFragment,
     Interface,
     Data,
+    SendBuffer,
     /// Left out, with or without a value.
     Bare(&'static str),
     Valued(&'static str),
@@ -99,11 +100,11 @@ const OPTIONS: &[(&str, Known)] = &[
     ("INTERFACE", Known::Interface),
     ("DATA", Known::Data),
     ("BROADCAST", Known::Valued(NO_PERMISSION)),
-    ("TXBUFFER", Known::Valued(NO_BUFFERS)),
+    ("TXBUFFER", Known::SendBuffer),
     ("QUEUE", Known::Valued(NO_QUEUE)),
     ("SEQUENCE", Known::Valued("packets are numbered from 0")),
     ("RSVP", Known::Valued("no version of MGEN reserves bandwidth")),
-    ("RETRY", Known::Valued(NO_CONNECTIONS)),
+    ("RETRY", Known::Valued(NO_RETRY)),
     ("SUSPEND", Known::Valued(NO_REMOTE)),
     ("RESUME", Known::Valued(NO_REMOTE)),
     ("RESET", Known::Valued(NO_REMOTE)),
@@ -175,6 +176,10 @@ impl EventOptions {
                 self.interface = Some(tokens.word("the name of an interface")?.to_owned());
             }
             Known::Data => self.data = Some(data(tokens)?),
+            Known::SendBuffer => {
+                self.send_buffer =
+                    Some(tokens.value("a number of bytes", |word| word.parse().ok())?);
+            }
             Known::Bare(why) => draft.leave_out(tokens.line(), word, why),
             Known::Valued(why) => {
                 let value = tokens.word("the value of this option")?;

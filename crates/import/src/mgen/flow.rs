@@ -1,4 +1,4 @@
-//! MGEN's events, flow by flow, as timelines.
+//! MGEN's events, flow by flow: over UDP as timelines, over TCP as phases of a stream (`stream.rs`).
 
 use std::num::NonZeroU32;
 
@@ -12,6 +12,9 @@ use wirebeat_wire::ip::Version;
 
 use super::Globals;
 use super::event::{Count, Event, EventKind, EventOptions, MgenProtocol};
+use super::listeners::ServedPorts;
+use super::reasons::NO_BUFFERS;
+use super::stream::{Stream, StreamPhase};
 use crate::datagram::{Datagram, UDP, largest};
 use crate::draft::Draft;
 use crate::timeline::{Phase, Sends, Timeline};
@@ -23,10 +26,11 @@ const UNICAST_TTL: u8 = 255;
 /// port, type and length; latitude, longitude, altitude, GPS status; the data's type and length.
 const BEFORE_DATA: usize = 4 + 12 + 1 + 1 + 2;
 
-/// Adds the flows.
+/// Adds the flows. Connections to this host are accepted at the ports that are served.
 pub(super) fn add(
     draft: &mut Draft<'_>,
     globals: &Globals,
+    served: &ServedPorts,
     mut events: Vec<Event>,
 ) -> Result<(), ScriptError> {
     events.sort_by_key(|event| event.at);
@@ -35,12 +39,14 @@ pub(super) fn add(
         flows.entry(event.flow).or_default().push(event);
     }
     flows.sort_unstable_keys();
-    flows.into_iter().try_for_each(|(id, events)| MgenFlow { id, globals }.add(draft, events))
+    let mut flows = flows.into_iter();
+    flows.try_for_each(|(id, events)| MgenFlow { id, globals, served }.add(draft, events))
 }
 
 struct MgenFlow<'a> {
     id: u32,
     globals: &'a Globals,
+    served: &'a ServedPorts,
 }
 
 /// A flow from ON to OFF.
@@ -48,7 +54,12 @@ struct Session {
     line: Line,
     /// What was said last of everything.
     current: EventOptions,
+    /// How many events said something of it.
+    events: usize,
+    /// Over UDP.
     phases: Vec<Phase>,
+    /// Over TCP.
+    stream: Vec<StreamPhase>,
 }
 
 impl MgenFlow<'_> {
@@ -78,7 +89,9 @@ impl MgenFlow<'_> {
                     let mut begun = Session {
                         line: line.clone(),
                         current: EventOptions::default(),
+                        events: 0,
                         phases: Vec::new(),
+                        stream: Vec::new(),
                     };
                     self.apply(draft, &mut begun, &event)?;
                     *none = Some(begun);
@@ -97,7 +110,7 @@ impl MgenFlow<'_> {
     fn check_complete(&self, event: &Event) -> Result<(), ScriptError> {
         let options = &event.options;
         let missing = if options.protocol.is_none() {
-            "a protocol: UDP"
+            "a protocol: UDP or TCP"
         } else if options.destination.is_none() {
             "a destination: DST 10.0.0.2/5000"
         } else if options.pattern.is_none() {
@@ -116,7 +129,8 @@ impl MgenFlow<'_> {
         event: &Event,
     ) -> Result<(), ScriptError> {
         let (said, current) = (event.options.clone(), &mut session.current);
-        let begins = session.phases.is_empty();
+        let begins = session.events == 0;
+        session.events += 1;
         let (line, id) = (&event.line, self.id);
         if !begins && said.protocol.is_some_and(|protocol| current.protocol != Some(protocol)) {
             return Err(
@@ -126,13 +140,22 @@ impl MgenFlow<'_> {
         if !begins && said.interface.is_some() && said.interface != current.interface {
             draft.leave_out(line, "INTERFACE", "a flow leaves by one interface, that of its ON");
         }
+        let protocol = said.protocol.or(current.protocol);
         if said.data.is_some() || begins && self.globals.data.is_some() {
-            let why = "the bytes are where a message has them, but its own field for their length stays 0, \
-                       so that MGEN does not log them";
+            let why = match protocol {
+                Some(MgenProtocol::Tcp) => "messages of a session have generated data",
+                _ => {
+                    "the bytes are where a message has them, but its own field for their length stays 0, \
+                     so that MGEN does not log them"
+                }
+            };
             draft.leave_out(line, "DATA", why);
         }
+        if let Some(bytes) = said.send_buffer.filter(|_| protocol != Some(MgenProtocol::Tcp)) {
+            draft.leave_out(line, &format!("TXBUFFER {bytes}"), NO_BUFFERS);
+        }
         *current = EventOptions {
-            protocol: said.protocol.or(current.protocol),
+            protocol,
             destination: said.destination.or(current.destination),
             source: said.source.or(current.source),
             pattern: said.pattern.or(current.pattern.take()),
@@ -143,6 +166,7 @@ impl MgenFlow<'_> {
             interface: if begins { said.interface } else { current.interface.take() },
             count: said.count,
             data: said.data.or(current.data.take()),
+            send_buffer: said.send_buffer.or(current.send_buffer),
         };
         let count = match current.count {
             Some(Count::To(count)) => Some(count),
@@ -152,12 +176,21 @@ impl MgenFlow<'_> {
             }
             _ => None,
         };
-        if session.phases.len() > MAX_CHANGES {
+        if session.events > MAX_CHANGES {
             return Err(line.wrong(format!("flow {id} changes more than {MAX_CHANGES} times")));
         }
         let from = event.at.saturating_sub(self.globals.offset);
-        let sends = self.sends(draft, line, &session.current)?;
-        session.phases.push(Phase { from, sends, count });
+        match protocol {
+            Some(MgenProtocol::Tcp) => {
+                let (line, said) = (line.clone(), session.current.clone());
+                session.stream.push(StreamPhase { line, from, said, count });
+            }
+            Some(MgenProtocol::Udp) => {
+                let sends = self.sends(draft, line, &session.current)?;
+                session.phases.push(Phase { from, sends, count });
+            }
+            Some(MgenProtocol::Sink) | None => {}
+        }
         Ok(())
     }
 
@@ -196,7 +229,8 @@ impl MgenFlow<'_> {
         if let Some(data) = current.data.as_ref().or(globals.data.as_ref()) {
             datagram.payload = Self::payload(draft, line, datagram.version(), data)?;
         }
-        let longest = pattern.size.as_ref().and_then(largest);
+        let size = pattern.size(line)?;
+        let longest = size.as_ref().and_then(largest);
         let most = datagram.undivided(UDP);
         if datagram.dont_fragment == Some(true)
             && address.is_ipv4()
@@ -210,7 +244,7 @@ impl MgenFlow<'_> {
         }
         Ok(Some(Sends {
             packet: datagram.udp(),
-            size: pattern.size.clone(),
+            size,
             rate: pattern.rate.clone(),
             departures: pattern.departures.clone(),
             burst: NonZeroU32::MIN,
@@ -240,27 +274,34 @@ impl MgenFlow<'_> {
             1 => format!("flow-{}", self.id),
             _ => format!("flow-{}-{number}", self.id),
         };
-        let protocol = session.current.protocol;
-        if protocol != Some(MgenProtocol::Udp) {
-            let why = match protocol {
-                Some(MgenProtocol::Tcp) => {
-                    "its messages go over a TCP connection, which scenarios do not open"
-                }
-                _ => "its messages go to another program (SINK), not to the network",
-            };
-            draft.leave_out(&session.line, &name, why);
-            return Ok(());
-        }
         let stop = off.map(|off| off.saturating_sub(self.globals.offset));
         let interface = session.current.interface.as_ref().or(self.globals.interface.as_ref());
-        Timeline {
-            name,
-            port: draft.port(interface.map(String::as_str)),
-            line: session.line,
-            probe: Probe::Carried(Carried { codec: Codec::Mgen, flow: Some(self.id) }),
-            phases: session.phases,
-            stop,
+        let interface = interface.map(String::as_str);
+        match session.current.protocol {
+            Some(MgenProtocol::Udp) => Timeline {
+                name,
+                port: draft.port(interface),
+                line: session.line,
+                probe: Probe::Carried(Carried { codec: Codec::Mgen, flow: Some(self.id) }),
+                phases: session.phases,
+                stop,
+            }
+            .add(draft),
+            Some(MgenProtocol::Tcp) => Stream {
+                id: self.id,
+                name,
+                port: draft.port(interface),
+                line: session.line,
+                globals: self.globals,
+                served: self.served,
+                stop,
+            }
+            .add(draft, session.stream),
+            Some(MgenProtocol::Sink) | None => {
+                let why = "its messages go to another program (SINK), not to the network";
+                draft.leave_out(&session.line, &name, why);
+                Ok(())
+            }
         }
-        .add(draft)
     }
 }

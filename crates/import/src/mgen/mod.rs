@@ -3,13 +3,16 @@
 //! A line that ends in `\` goes on in the next one; `#` begins a comment. Keywords may be shortened and
 //! written in either case. Times are seconds from the start; `OFFSET` begins later in the script. Events
 //! take place in the order of their times, wherever they stand. `event.rs` and `pattern.rs` read what is
-//! sent, `reception.rs` what is received, `flow.rs` makes flows of it.
+//! sent, `reception.rs` what is received; `flow.rs` makes flows of it, `stream.rs` sessions of what goes over TCP, and
+//! `listeners.rs` servers.
 
 mod event;
 mod flow;
+mod listeners;
 mod pattern;
 mod reasons;
 mod reception;
+mod stream;
 mod token;
 
 use std::sync::Arc;
@@ -17,9 +20,10 @@ use std::sync::Arc;
 use wirebeat_units::{Nanos, fault};
 
 use self::event::Event;
+use self::listeners::{ServedPorts, StreamListen};
 use self::reasons::{
-    NO_ANALYTICS, NO_BUFFERS, NO_CHECKSUM, NO_CONNECTIONS, NO_LOG, NO_PERMISSION, NO_QUEUE,
-    NO_REMOTE, NO_RUN_TIME,
+    NO_ANALYTICS, NO_BUFFERS, NO_CHECKSUM, NO_LOG, NO_PERMISSION, NO_QUEUE, NO_REMOTE, NO_RETRY,
+    NO_RUN_TIME,
 };
 use self::token::Tokens;
 use crate::draft::Draft;
@@ -71,6 +75,9 @@ struct Globals {
 struct MgenScript {
     globals: Globals,
     events: Vec<Event>,
+    stream_listens: Vec<StreamListen>,
+    /// The last word on it.
+    is_ipv6: bool,
     included: usize,
 }
 
@@ -88,7 +95,8 @@ enum MgenCommand {
     DontFragment,
     Interface,
     Data,
-    Nothing,
+    Ipv4,
+    Ipv6,
     /// Left out, with this reason.
     LeftOut(&'static str),
     /// Not a command: an event.
@@ -108,9 +116,9 @@ const COMMANDS: &[(&str, MgenCommand)] = &[
     ("DF", MgenCommand::DontFragment),
     ("INTERFACE", MgenCommand::Interface),
     ("DATA", MgenCommand::Data),
-    // Addresses say of which version they are.
-    ("IPV4", MgenCommand::Nothing),
-    ("IPV6", MgenCommand::Nothing),
+    // Addresses say of which version they are; servers have none.
+    ("IPV4", MgenCommand::Ipv4),
+    ("IPV6", MgenCommand::Ipv6),
     ("OUTPUT", MgenCommand::LeftOut(NO_LOG)),
     ("LOG", MgenCommand::LeftOut(NO_LOG)),
     ("TXLOG", MgenCommand::LeftOut(NO_LOG)),
@@ -138,7 +146,7 @@ const COMMANDS: &[(&str, MgenCommand)] = &[
     ("SUSPEND", MgenCommand::LeftOut(NO_REMOTE)),
     ("RESUME", MgenCommand::LeftOut(NO_REMOTE)),
     ("RESET", MgenCommand::LeftOut(NO_REMOTE)),
-    ("RETRY", MgenCommand::LeftOut(NO_CONNECTIONS)),
+    ("RETRY", MgenCommand::LeftOut(NO_RETRY)),
     ("PAUSE", MgenCommand::LeftOut(NO_RUN_TIME)),
     ("RECONNECT", MgenCommand::LeftOut(NO_RUN_TIME)),
     // Not the beginning of OFFSET.
@@ -154,11 +162,13 @@ const COMMANDS: &[(&str, MgenCommand)] = &[
 pub(crate) fn read(draft: &mut Draft<'_>) -> Result<(), ScriptError> {
     let mut script = MgenScript::default();
     script.text(draft, draft.source.name, draft.source.text, 0)?;
-    let MgenScript { globals, events, .. } = script;
-    for listen in &mut draft.listens {
-        listen.at = listen.at.saturating_sub(globals.offset);
+    let MgenScript { globals, events, mut stream_listens, is_ipv6, .. } = script;
+    let times = draft.listens.iter_mut().map(|listen| &mut listen.at);
+    for at in times.chain(stream_listens.iter_mut().map(|listen| &mut listen.at)) {
+        *at = at.saturating_sub(globals.offset);
     }
-    flow::add(draft, &globals, events)
+    flow::add(draft, &globals, &ServedPorts::of(&stream_listens), events)?;
+    listeners::add(draft, is_ipv6, stream_listens)
 }
 
 impl MgenScript {
@@ -264,6 +274,8 @@ impl MgenScript {
                 globals.interface = Some(tokens.word("the name of an interface")?.to_owned());
             }
             MgenCommand::Data => globals.data = Some(event::data(tokens)?),
+            MgenCommand::Ipv4 => self.is_ipv6 = false,
+            MgenCommand::Ipv6 => self.is_ipv6 = true,
             _ => {}
         }
         tokens.end()
@@ -288,7 +300,16 @@ impl MgenScript {
             return Ok(());
         }
         match keyword::find(word, reception::KINDS) {
-            Some(kind) => reception::read(draft, &mut tokens, at, kind),
+            Some(kind) => {
+                let listen = reception::read(draft, &mut tokens, at, kind)?;
+                self.stream_listens.extend(listen);
+                match self.stream_listens.len() > MAX_EVENTS {
+                    true => Err(line.wrong(
+                        fault!("there are more than {MAX_EVENTS} events"; "divide the script"),
+                    )),
+                    false => Ok(()),
+                }
+            }
             None => Err(line.wrong(fault!(
                 "'{}' is neither an event nor a command", printable(word);
                 "events are {} and {}",

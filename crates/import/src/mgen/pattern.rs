@@ -14,6 +14,7 @@ use wirebeat_traffic::distribution::exponential::Exponential;
 use wirebeat_traffic::distribution::uniform::Uniform;
 use wirebeat_traffic::distribution::{Deviation, Distribution};
 use wirebeat_traffic::scenario::departures::{Duration, MAX_NESTED, OnOff};
+use wirebeat_traffic::scenario::session::DataSize;
 use wirebeat_traffic::scenario::size::Size;
 use wirebeat_traffic::scenario::{Departures, FlowRate};
 use wirebeat_units::{Bytes, Nanos, Rate, fault};
@@ -27,6 +28,8 @@ use crate::{Line, ScriptError};
 
 /// The sizes of messages over UDP (include/mgenGlobals.h: MIN_SIZE, MAX_SIZE).
 pub(super) const SIZES: Sizes = Sizes::new(28, 8192);
+/// The smallest message over TCP (MIN_FRAG_SIZE there).
+const SMALLEST_OF_STREAM: u64 = 76;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum PatternKind {
@@ -50,8 +53,8 @@ pub(super) const KINDS: &[(&str, PatternKind)] = &[
 pub(super) struct Pattern {
     pub rate: FlowRate,
     pub departures: Departures,
-    /// `None`: as the file says.
-    pub size: Option<Size>,
+    /// Bytes of a message, from and to; `None`: as the file says.
+    pub sizes: Option<(u64, u64)>,
     /// What of it is not carried over.
     pub without: Option<&'static str>,
 }
@@ -86,7 +89,7 @@ fn nested(
 fn plain(tokens: &mut Tokens<'_>, kind: PatternKind) -> Result<Option<Pattern>, ScriptError> {
     let line = tokens.line();
     let rate = tokens.word("a rate in messages per second")?;
-    let size = size(tokens)?;
+    let sizes = Some(sizes(tokens)?);
     let departures = match kind {
         PatternKind::Jitter => {
             let what = "a fraction of the interval, 0 to 0.5";
@@ -102,7 +105,7 @@ fn plain(tokens: &mut Tokens<'_>, kind: PatternKind) -> Result<Option<Pattern>, 
     };
     if rate.parse() == Ok(-1.0) {
         let (rate, departures) = (FlowRate::default(), Departures::Constant);
-        return Ok(Some(Pattern { rate, departures, size: Some(size), without: None }));
+        return Ok(Some(Pattern { rate, departures, sizes, without: None }));
     }
     let wrong = || {
         let rate = printable(rate);
@@ -115,24 +118,54 @@ fn plain(tokens: &mut Tokens<'_>, kind: PatternKind) -> Result<Option<Pattern>, 
         return Ok(None);
     }
     let rate = FlowRate::Fixed(Rate::Frames(rate.per_second().ok_or_else(wrong)?));
-    Ok(Some(Pattern { rate, departures, size: Some(size), without: None }))
+    Ok(Some(Pattern { rate, departures, sizes, without: None }))
 }
 
-fn size(tokens: &mut Tokens<'_>) -> Result<Size, ScriptError> {
-    let read = |bytes: &str| SIZES.length(bytes.parse().ok()?);
+/// Whether such messages are sent depends on the protocol.
+fn sizes(tokens: &mut Tokens<'_>) -> Result<(u64, u64), ScriptError> {
+    let read = |bytes: &str| bytes.parse::<u32>().ok().map(u64::from);
     let range = |word: &str| match word.split_once(':') {
         // MGEN exchanges them where they are the wrong way round.
         Some((a, b)) => Some((read(a)?.min(read(b)?), read(a)?.max(read(b)?))),
-        None => read(word).map(|length| (length, length)),
+        None => read(word).map(|bytes| (bytes, bytes)),
     };
-    let (min, max) = tokens.value(&format!("a size of {SIZES}, or min:max"), range)?;
-    if min == max {
-        return Ok(Size::Fixed(min));
+    tokens.value(&format!("a size of {SIZES}, or min:max"), range)
+}
+
+impl Pattern {
+    /// How long messages over UDP are. `None`: as the file says.
+    pub fn size(&self, line: &Line) -> Result<Option<Size>, ScriptError> {
+        let Some((min, max)) = self.sizes else { return Ok(None) };
+        let length = |bytes: u64| {
+            SIZES.length(bytes).ok_or_else(|| {
+                line.wrong(format!("'{bytes}' is not a size of {SIZES}, or min:max"))
+            })
+        };
+        let (first, _) = (length(min)?, length(max)?);
+        if min == max {
+            return Ok(Some(Size::Fixed(first)));
+        }
+        Ok(Some(drawn_payload(uniform(min, max), None, Some(max))))
     }
-    let (min, max) = (u64::from(min.bytes), u64::from(max.bytes));
-    let distribution =
-        Distribution::Uniform(Uniform { min: Bytes::new(min), max: Bytes::new(max) });
-    Ok(drawn_payload(distribution, None, Some(max)))
+
+    /// How long messages over TCP are. `None`: as the file says.
+    pub fn stream_size(&self, line: &Line) -> Result<Option<DataSize>, ScriptError> {
+        let Some((min, max)) = self.sizes else { return Ok(None) };
+        if min < SMALLEST_OF_STREAM {
+            return Err(line.wrong(fault!(
+                "messages over TCP have {SMALLEST_OF_STREAM} bytes or more, and not {min}";
+                "write {SMALLEST_OF_STREAM} at least"
+            )));
+        }
+        Ok(Some(match min == max {
+            true => DataSize::Fixed(Bytes::new(min)),
+            false => DataSize::Drawn(uniform(min, max).into()),
+        }))
+    }
+}
+
+fn uniform(min: u64, max: u64) -> Distribution<Bytes> {
+    Distribution::Uniform(Uniform { min: Bytes::new(min), max: Bytes::new(max) })
 }
 
 #[derive(Clone, Copy)]
@@ -194,7 +227,7 @@ fn clone(tokens: &mut Tokens<'_>) -> Result<Pattern, ScriptError> {
     Ok(Pattern {
         rate: FlowRate::default(),
         departures: Departures::Capture(file.to_owned()),
-        size: None,
+        sizes: None,
         without: repeat.filter(|times| *times != "-1").map(|_| {
             "a capture begins again at its end for as long as the flow lasts, however often is written; \
              give the flow an OFF"

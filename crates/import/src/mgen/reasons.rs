@@ -10,4 +10,5 @@ pub(super) const NO_CHECKSUM: &str = "MGEN's own checksum is neither written nor
 pub(super) const NO_RUN_TIME: &str = "it is for a running MGEN; use 'wirebeat ctl'";
 pub(super) const NO_PERMISSION: &str = "sending to a broadcast address needs no permission here";
 pub(super) const NO_QUEUE: &str = "packets leave when they are due, and nothing is queued before";
-pub(super) const NO_CONNECTIONS: &str = "it is about TCP connections";
+pub(super) const NO_RETRY: &str =
+    "a connection that fails is not opened again; its SYN is repeated ('tcp: { syn-retries: … }')";

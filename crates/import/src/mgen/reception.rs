@@ -11,10 +11,12 @@ use std::ops::RangeInclusive;
 use wirebeat_units::{Nanos, fault};
 
 use super::event::{MgenProtocol, PROTOCOLS};
+use super::listeners::StreamListen;
 use super::reasons::NO_BUFFERS;
 use super::token::Tokens;
 use crate::draft::Draft;
 use crate::keyword;
+use crate::text::printable;
 use crate::{Group, Listen, MAX_EVENTS, Reception, ScriptError};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,23 +49,34 @@ const OPTIONS: &[(&str, KnownReception)] = &[
     ("RXBUFFER", KnownReception::Buffer),
 ];
 
-/// Reads what follows the first word, and adds it.
+/// Reads what follows the first word, and adds it; what is said of TCP is returned.
 pub(super) fn read(
     draft: &mut Draft<'_>,
     tokens: &mut Tokens<'_>,
     at: Nanos,
     kind: ReceptionKind,
-) -> Result<(), ScriptError> {
+) -> Result<Option<StreamListen>, ScriptError> {
     let line = tokens.line();
     let what = match kind {
         ReceptionKind::Listen | ReceptionKind::Ignore => {
             let word = tokens.rest();
             let protocol = tokens.value("UDP or TCP", |word| keyword::find(word, PROTOCOLS))?;
             let open = tokens.value("a list of ports, 5000,5002-5009", ports)?;
-            options(draft, tokens, None)?;
-            if protocol != MgenProtocol::Udp {
-                draft.leave_out(line, word, "Wirebeat receives datagrams, and no TCP connections");
-                return Ok(());
+            let buffer = options(draft, tokens, None)?;
+            if let Some(buffer) = buffer.as_ref().filter(|_| protocol != MgenProtocol::Tcp) {
+                draft.leave_out(line, buffer, NO_BUFFERS);
+            }
+            match protocol {
+                MgenProtocol::Udp => {}
+                MgenProtocol::Tcp => {
+                    let accepts = kind == ReceptionKind::Listen;
+                    let (line, what) = (line.clone(), printable(word));
+                    return Ok(Some(StreamListen { line, at, what, accepts, ports: open, buffer }));
+                }
+                MgenProtocol::Sink => {
+                    draft.leave_out(line, word, "messages come from the network alone");
+                    return Ok(None);
+                }
             }
             if kind == ReceptionKind::Listen {
                 Reception::Open(open)
@@ -89,15 +102,17 @@ pub(super) fn read(
         );
     }
     draft.listens.push(Listen { line: line.clone(), at, what });
-    Ok(())
+    Ok(None)
 }
 
+/// Reads options; returns that of a buffer.
 fn options(
     draft: &mut Draft<'_>,
     tokens: &mut Tokens<'_>,
     mut group: Option<&mut Group>,
-) -> Result<(), ScriptError> {
+) -> Result<Option<String>, ScriptError> {
     let line = tokens.line();
+    let mut buffer = None;
     while !tokens.is_empty() {
         let all = tokens.rest();
         let known = tokens.value("an option: SRC, INTERFACE, PORT or RXBUFFER", |word| {
@@ -119,8 +134,8 @@ fn options(
                 draft.leave_out(line, all, "groups are joined for all ports");
             }
             (KnownReception::Buffer, None) => {
-                tokens.word("a size")?;
-                draft.leave_out(line, all, NO_BUFFERS);
+                let size = tokens.word("a size")?;
+                buffer = Some(format!("RXBUFFER {size}"));
             }
             _ => {
                 return Err(
@@ -129,7 +144,7 @@ fn options(
             }
         }
     }
-    Ok(())
+    Ok(buffer)
 }
 
 /// `5000,5002-5009`.

@@ -119,9 +119,6 @@ fn the_smallest_packet_of_d_itg_depends_on_its_options() {
         ("-p 1 -T UDP", 12),
         ("-T UDP -p 2", 4),
         ("-p 2 -T UDP", 8),
-        ("-T TCP", 24),
-        ("-T TCP -p 1", 12),
-        ("-T TCP -p 2", 4),
     ] {
         let converted = of(Dialect::Ditg, &format!("{options} -C 100 -e 30\n"));
         assert_eq!(smallest(first(&converted)), expected, "{options}");

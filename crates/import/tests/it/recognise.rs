@@ -41,6 +41,8 @@ fn what_tells_the_dialects_apart() {
         ("-a 10.0.0.2 -T UDP\n", Dialect::Ditg),
         ("#!/bin/sh\nmodprobe pktgen\nPGDEV=/proc/net/pktgen/kpktgend_0\n", Dialect::Pktgen),
         ("echo start > /proc/net/pktgen/pgctrl", Dialect::Pktgen),
+        ("// a comment\nadd  tests l3_intf port 0 ip 10.0.0.1 mask 255.0.0.0\n", Dialect::Warp17),
+        ("show tests ui\nset tests imix app-index 0 weight 10\n", Dialect::Warp17),
         ("sleep 1\necho start | sudo tee /proc/net/pktgen/pgctrl\n", Dialect::Pktgen),
     ] {
         assert_eq!(recognise(text), Some(dialect), "{text}");
@@ -55,6 +57,6 @@ fn dialects_have_names() {
     let unknown = "iperf".parse::<Dialect>().unwrap_err().to_string();
     assert_eq!(
         unknown,
-        "'iperf' is not a dialect of scripts; choose one of pktgen, rude, mgen, d-itg, t-rex"
+        "'iperf' is not a dialect of scripts; choose one of pktgen, rude, mgen, d-itg, t-rex, warp17"
     );
 }

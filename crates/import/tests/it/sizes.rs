@@ -46,6 +46,16 @@ fn sizes_that_a_tool_does_not_send_are_refused_with_their_line() {
             "s:1: '8193' is not a size of 28 to 8192 bytes, or min:max",
         ),
         (
+            Dialect::Mgen,
+            "ON 1 UDP DST 10.0.0.2/5 PERIODIC [1 99]\n1 MOD 1 PERIODIC [1 99:8193]".to_owned(),
+            "s:2: '8193' is not a size of 28 to 8192 bytes, or min:max",
+        ),
+        (
+            Dialect::Mgen,
+            "\nON 1 TCP DST 10.0.0.2/5 PERIODIC [1 75]".to_owned(),
+            "s:2: messages over TCP have 76 bytes or more, and not 75",
+        ),
+        (
             Dialect::Ditg,
             "\n-c 64001".to_owned(),
             "s:2: -c: '64001' is not a size of 1 to 64000 bytes",
@@ -97,8 +107,8 @@ fn sizes_of_a_law_that_are_not_drawn_are_named() {
 
 #[test]
 fn what_a_tool_sends_in_several_packets_is_named() {
-    let without = "segments are sent without a connection";
-    for (protocol, least) in [("TCP", 1461), ("DCCP", 1465), ("SCTP 1 1", 1453)] {
+    let without = "packets are sent without a connection";
+    for (protocol, least) in [("DCCP", 1465), ("SCTP 1 1", 1453)] {
         let text = format!("\n-T {protocol} -c {least}\n");
         let all = left_out(Dialect::Ditg, &text);
         let more: Vec<_> = all.iter().filter(|line| line.contains("one packet")).collect();
@@ -108,9 +118,9 @@ fn what_a_tool_sends_in_several_packets_is_named() {
         let all = left_out(Dialect::Ditg, &text);
         assert!(!all.iter().any(|line| line.contains("one packet")), "{text}: {all:#?}");
     }
-    let all = left_out(Dialect::Ditg, "-T TCP -a 2001:db8::2 -u 100 1443\n");
-    assert!(all.iter().any(|line| line.contains("1440 bytes") && line.contains("one packet")));
-    for text in ["-T TCP -Fs long.bytes\n", "-T TCP -Fs long.bytes -Ft gaps.ms\n"] {
+    let all = left_out(Dialect::Ditg, "-T DCCP -a 2001:db8::2 -u 100 1446\n");
+    assert!(all.iter().any(|line| line.contains("1444 bytes") && line.contains("one packet")));
+    for text in ["-T DCCP -Fs long.bytes\n", "-T DCCP -Fs long.bytes -Ft gaps.ms\n"] {
         let all = left_out(Dialect::Ditg, text);
         assert!(all.iter().any(|line| line.contains("one packet")), "{text}: {all:#?}");
     }

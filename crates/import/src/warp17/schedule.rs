@@ -1,0 +1,166 @@
+//! When test cases start and end. Those of a port start one after the other, by their numbers: each when the one before has passed or
+//! failed, or at once where that one is asynchronous.
+
+use std::collections::BTreeMap;
+
+use wirebeat_traffic::scenario::RunSpec;
+use wirebeat_units::Nanos;
+
+use super::command::{Criterion, End};
+use super::setup::{Case, EthPort};
+use crate::draft::Draft;
+
+/// When WARP17 gives a test case up that did not pass (GCFG_TEST_MAX_TC_RUNTIME).
+const FAILS_AFTER: Nanos = Nanos::from_secs(600);
+/// What sessions have to be established in, where nothing limits how fast they open, and more where something does.
+const ESTABLISHING: Nanos = Nanos::from_secs(1);
+
+/// When the clients of a test case start and end.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Plan {
+    /// When the first session is due.
+    pub start: Nanos,
+    /// When the test case ends; `None`: with the run.
+    pub stop: Option<Nanos>,
+    /// The test case of the same port, so many of whose sessions are to be established: `start` and `stop` count from then on.
+    pub after: Option<(u32, u32)>,
+    /// When that is about, from the start of the run.
+    pub base: Nanos,
+    /// How many sessions have to be established, so that it has passed.
+    pub established: Option<u32>,
+}
+
+/// Where a sequence of test cases is.
+#[derive(Clone, Copy)]
+struct Cursor {
+    /// From when `after` is, or from the start of the run.
+    at: Nanos,
+    after: Option<(u32, u32)>,
+    base: Nanos,
+    never: bool,
+}
+
+/// The plans of the test cases of clients of a port, by their numbers.
+pub(super) fn plans(port: &EthPort, draft: &mut Draft<'_>) -> BTreeMap<u32, Plan> {
+    let mut cursor = Cursor { at: Nanos::ZERO, after: None, base: Nanos::ZERO, never: false };
+    let mut plans = BTreeMap::new();
+    for (&number, case) in &port.cases {
+        let here = cursor;
+        let (stop, next) = match case.end {
+            End::Server => (None, after_servers(case, here, draft)),
+            _ => after_clients((number, case), here, draft),
+        };
+        if !case.is_async {
+            cursor = next;
+        }
+        if case.end == End::Server {
+            continue;
+        }
+        let mut leave_out = |why: &str| {
+            draft.leave_out(&case.line, &format!("test case {number}"), why);
+        };
+        let start = match case.init {
+            _ if here.never => {
+                leave_out("the test case before it never ends, so WARP17 does not start it");
+                continue;
+            }
+            None => {
+                leave_out("its clients wait for ever before they start ('init infinite')");
+                continue;
+            }
+            Some(init) => here.at.saturating_add(Nanos::from_secs(init.into())),
+        };
+        if stop.is_some_and(|stop| stop <= start) {
+            leave_out("it ends before its clients start");
+            continue;
+        }
+        let established = match case.criterion {
+            Some((_, (Criterion::ClientsEstablished, count))) if stop.is_none() && count > 0 => {
+                Some(count)
+            }
+            _ => None,
+        };
+        plans.insert(number, Plan { start, stop, after: here.after, base: here.base, established });
+    }
+    plans
+}
+
+/// What comes after a test case of servers.
+fn after_servers(case: &Case, here: Cursor, draft: &mut Draft<'_>) -> Cursor {
+    let Some((line, (criterion, count))) = &case.criterion else { return here };
+    match criterion {
+        Criterion::RunTime => {
+            Cursor { at: here.at.saturating_add(Nanos::from_secs((*count).into())), ..here }
+        }
+        Criterion::ServersUp if u64::from(*count) > case.sessions() => {
+            let why = "there are fewer servers, and WARP17 says FAILED after 10 minutes; the next test case starts then";
+            draft.leave_out(line, &format!("servers-up {count}"), why);
+            Cursor { at: here.at.saturating_add(FAILS_AFTER), ..here }
+        }
+        // all of them listen before the first client starts
+        Criterion::ServersUp => here,
+        Criterion::ClientsUp | Criterion::ClientsEstablished | Criterion::Data => {
+            draft.leave_out(line, "criteria", "it is of clients, and the test case is of servers");
+            here
+        }
+    }
+}
+
+/// When a test case of clients stops, and what comes after it.
+fn after_clients(
+    (number, case): (u32, &Case),
+    here: Cursor,
+    draft: &mut Draft<'_>,
+) -> (Option<Nanos>, Cursor) {
+    let fails = here.at.saturating_add(FAILS_AFTER);
+    match &case.criterion {
+        // WARP17's own is 600,000,000 s
+        None | Some((_, (Criterion::Data, _))) => (None, Cursor { never: true, ..here }),
+        Some((_, (Criterion::RunTime, seconds))) => {
+            let stop = here.at.saturating_add(Nanos::from_secs((*seconds).into()));
+            (Some(stop), Cursor { at: stop, ..here })
+        }
+        Some((line, (Criterion::ServersUp | Criterion::ClientsUp, _))) => {
+            let why = "WARP17 ends the test case at once, before its clients connect; here it goes on, and the next one starts with it";
+            draft.leave_out(line, "criteria", why);
+            (None, here)
+        }
+        Some((line, (Criterion::ClientsEstablished, count)))
+            if u64::from(*count) > case.sessions() =>
+        {
+            let why = format!(
+                "the test case has {} sessions, and WARP17 says FAILED after 10 minutes: it ends then",
+                case.sessions()
+            );
+            draft.leave_out(line, &format!("clients-estab {count}"), why);
+            (Some(fails), Cursor { at: fails, ..here })
+        }
+        Some((_, (Criterion::ClientsEstablished, 0))) => (None, here),
+        Some((line, (Criterion::ClientsEstablished, count))) => {
+            let why = "it is an expectation, and what the next test case of the port waits for; WARP17 ends the test case then, and here it \
+                       goes on";
+            draft.leave_out(line, &format!("clients-estab {count}"), why);
+            let opening = case.open.map_or(0, |open| u64::from(*count) / u64::from(open.max(1)));
+            let lasts = Nanos::from_secs(u64::from(case.init.unwrap_or(0)).saturating_add(opening));
+            let base = here.base.saturating_add(here.at).saturating_add(lasts);
+            let base = base.saturating_add(ESTABLISHING);
+            (None, Cursor { at: Nanos::ZERO, after: Some((number, *count)), base, never: false })
+        }
+    }
+}
+
+/// When the run ends, where that is not the usual time.
+pub(super) fn run_time<'a>(plans: impl Iterator<Item = &'a Plan>) -> Option<Nanos> {
+    let mut ends = Nanos::ZERO;
+    let mut is_usual = true;
+    for plan in plans {
+        let start = plan.base.saturating_add(plan.start);
+        let end = match plan.stop {
+            Some(stop) => plan.base.saturating_add(stop),
+            None => start.saturating_add(RunSpec::DEFAULT_TIME),
+        };
+        is_usual &= plan.stop.is_none() && start == Nanos::ZERO;
+        ends = ends.max(end);
+    }
+    (!is_usual).then_some(ends)
+}
