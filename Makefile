@@ -80,7 +80,7 @@ bench-frames: ## Every frame seen: AF_XDP beside its bare loops, observations, c
 	@scripts/run.sh wirebeat-bench wirebeat-bench --only observations,af-xdp,kept --rounds 3 --output docs/benchmarks-frames.md $(ARGS)
 
 .PHONY: bench-measuring
-bench-measuring: ## What measuring is worth: delay behind a line that knows its own, the cost of --metrics and --tui
+bench-measuring: ## What measuring is worth: delay behind a line that knows its own, the cost of --metrics, --otlp and --tui
 	@scripts/setup.sh build
 	@$(AS_USER) cargo build --release --locked -p wirebeat-cli
 	@scripts/run.sh wirebeat-bench wirebeat-bench --only delay-line,watched --rounds 7 --output docs/benchmarks-measuring.md $(ARGS)
@@ -91,13 +91,13 @@ bench-sessions: ## Sessions: our TCP in memory, HTTP beside nginx and wrk, bulk 
 	@scripts/run.sh wirebeat-bench wirebeat-bench --only in-memory,scale,wire,http,bulk,starts,fairness --rounds 3 --time 1s --output docs/benchmarks-sessions.md $(ARGS)
 
 .PHONY: bench-generators
-bench-generators: ## The comparison of Iperf, D-ITG, MGEN and RUDE repeated, as docs/generators.html (25 minutes)
+bench-generators: ## The comparison of Iperf, D-ITG, MGEN and RUDE repeated, as docs/generators.html (30 minutes)
 	@scripts/setup.sh build peers
 	@$(AS_USER) cargo build --release --locked -p wirebeat-cli
 	@scripts/run.sh wirebeat-bench wirebeat-bench --study generators --output docs/generators.html $(ARGS)
 
 .PHONY: bench-pktgen
-bench-pktgen: ## The study of pktgen repeated, as docs/pktgen.html: rates, cores, latency (10 minutes)
+bench-pktgen: ## The study of pktgen repeated, as docs/pktgen.html: rates, cores, latency (20 minutes)
 	@scripts/setup.sh build peers
 	@scripts/run.sh wirebeat-bench wirebeat-bench --study pktgen --output docs/pktgen.html $(ARGS)
 

@@ -27,6 +27,7 @@ mod stats;
 mod studies;
 mod table;
 mod tcpdump;
+mod threads;
 mod verdict;
 mod web;
 mod window;

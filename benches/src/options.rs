@@ -92,7 +92,7 @@ pub enum Chapters {
     Pressure,
     /// One-way delay against a line that knows its own; only when it is asked for.
     DelayLine,
-    /// What `--metrics` and `--tui` cost a run; only when it is asked for.
+    /// What `--metrics`, `--otlp` and `--tui` cost a run; only when it is asked for.
     Watched,
     /// The same distribution from several tools, as it arrives; only when it is asked for.
     Profiles,

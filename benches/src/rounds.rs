@@ -79,6 +79,15 @@ impl<T> Measured<T> {
         Series::new(self.values.iter().map(figure).collect())
     }
 
+    /// One figure of each round, to be paired with that of the same round of somebody else; nothing where a round failed, because
+    /// what is left has lost its pairs.
+    pub fn paired(&self, figure: impl Fn(&T) -> f64) -> Vec<f64> {
+        match self.failures.is_empty() {
+            true => self.values.iter().map(figure).collect(),
+            false => Vec::new(),
+        }
+    }
+
     /// What a reader has to know: nothing, or how many rounds failed, and why the first did.
     pub fn remark(&self) -> String {
         let (failed, all) = (self.failures.len(), self.failures.len() + self.values.len());
@@ -189,9 +198,11 @@ mod tests {
     fn failed_rounds_are_reported_beside_the_others() {
         let mut measured = Measured { values: vec![1.0, 3.0], failures: Vec::new() };
         assert_eq!(measured.remark(), "");
+        assert_eq!(measured.paired(|value| *value), [1.0, 3.0]);
         measured.failures.push("it died".to_owned());
         assert_eq!(measured.remark(), "1 of 3 rounds failed: it died");
         assert_eq!(measured.series(|value| value * 2.0), Series::new(vec![2.0, 6.0]));
+        assert!(measured.paired(|value| *value).is_empty(), "the third may be of the second round");
         measured.values.clear();
         assert_eq!(measured.remark(), "failed: it died");
     }

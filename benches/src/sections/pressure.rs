@@ -297,30 +297,11 @@ fn verdict(
         let few = format!("{} rounds, and an interval takes {ROUNDS}", ratios.len());
         return Verdict::unmeasured(target, few);
     }
-    let (low, high) = interval(&ratios);
-    let middle = Series::new(ratios).median().unwrap_or(f64::NAN);
+    let ratios = Series::new(ratios);
+    let (low, high) = ratios.median_interval().unwrap_or((f64::NAN, f64::NAN));
+    let middle = ratios.median().unwrap_or(f64::NAN);
     let text = format!("{middle:.3} of {}'s, 95 %: {low:.3} to {high:.3}", peer.name());
     Verdict::of(target, text, if *more { high >= 1.0 } else { low <= 1.0 })
-}
-
-/// The bootstrap interval of 95 % of the median: always the same for the same figures.
-fn interval(values: &[f64]) -> (f64, f64) {
-    const RESAMPLES: usize = 10_000;
-    // xorshift64 (Marsaglia 2003)
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut draw = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        values[(state % values.len().max(1) as u64) as usize]
-    };
-    let median = |_| {
-        let sample = (0..values.len()).map(|_| draw()).collect();
-        Series::new(sample).median().unwrap_or(f64::NAN)
-    };
-    let mut medians: Vec<f64> = (0..RESAMPLES).map(median).collect();
-    medians.sort_by(f64::total_cmp);
-    (medians[RESAMPLES / 40], medians[RESAMPLES - 1 - RESAMPLES / 40])
 }
 
 #[cfg(test)]
@@ -340,13 +321,6 @@ mod tests {
         assert_eq!((seen.p50, seen.p99), (50_000.0, 50_000.0));
         assert!(Seen::of(&[], Duration::from_secs(1)).is_err());
         assert!(Seen::of(&[1, 2], Duration::from_secs(1)).is_err());
-    }
-
-    #[test]
-    fn the_interval_holds_the_median_and_narrows_with_agreement() {
-        let (low, high) = interval(&[1.0, 1.1, 0.9, 1.05, 0.95, 1.2, 0.8, 1.0, 1.0, 1.0]);
-        assert!((0.85..=1.0).contains(&low) && (1.0..1.15).contains(&high), "{low} {high}");
-        assert_eq!(interval(&[2.0; 10]), (2.0, 2.0));
     }
 
     fn entry(who: Who, rounds: usize, rate: f64, p99: f64) -> (Who, Measured<Seen>) {

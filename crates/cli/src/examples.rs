@@ -69,6 +69,8 @@ const ALL: &[Example] = examples![
     ("tcp-throughput", "Sessions: throughput both ways, as iperf asks for it"),
     ("session-mix", "Sessions: a mix of applications at a total bandwidth, in no time"),
     ("office", "Sessions: those of a capture, said again", "office.pcap"),
+    ("idle-million", "Sessions: a million that are open at a time, in memory"),
+    ("firewall-table", "Sessions: how many a firewall has room for"),
     (
         "session-capture",
         "Sessions: both ends on paper, over a cable that loses frames, in a capture file"

@@ -25,6 +25,7 @@ mod key;
 mod load;
 mod man;
 mod metrics;
+mod otlp;
 mod output;
 mod packet;
 mod pictures;

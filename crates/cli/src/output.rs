@@ -12,7 +12,7 @@ use wirebeat_archive::new_file::NewFile;
 use wirebeat_report::document::{ErrorBody, ErrorReport};
 use wirebeat_report::format::{Colour, Format, Presentable, Reader, Rendering, Results};
 use wirebeat_report::json;
-use wirebeat_report::prometheus::RunMetrics;
+use wirebeat_report::metrics::RunMetrics;
 use wirebeat_report::text::style::clean_page;
 use wirebeat_run::{Bins, Exit, Observer, Options, PacketLogOptions, PacketLogRequest, Report};
 use wirebeat_traffic::scenario::RunSpec;
@@ -22,6 +22,7 @@ use wirebeat_units::{Fault, Nanos, fault};
 use crate::failure::Failure;
 use crate::file::is_standard;
 use crate::metrics::{MetricsListener, MetricsObserver};
+use crate::otlp::OtlpExporter;
 use crate::pictures::PictureFolder;
 use crate::progress::{self, Show};
 use crate::tui::{self, Restore, ViewObserver, ViewedRun};
@@ -236,6 +237,8 @@ pub struct Output {
     pictures: Option<PictureFolder>,
     /// Where a Prometheus server may look at a run.
     metrics: Option<MetricsListener>,
+    /// What pushes to a collector of OpenTelemetry.
+    otlp: Option<OtlpExporter>,
     /// Whether there is a live view of a run.
     tui: bool,
     /// Intervals go to standard output, too.
@@ -257,11 +260,12 @@ impl Output {
         let rendering = Rendering { one_line: lines, ..Rendering::default() };
         let command_line = recorded(arguments);
         let (interval, bins, packet_log) = (None, None, None);
-        let (pictures, metrics, tui) = (None, None, false);
+        let (pictures, metrics, otlp, tui) = (None, None, None, false);
         Output {
             places,
             pictures,
             metrics,
+            otlp,
             tui,
             lines,
             interval,
@@ -289,6 +293,7 @@ impl Output {
             lines_beside_a_view(lines, "--json-lines")?;
         }
         let mut places = Vec::new();
+        let otlp = OtlpExporter::of(&watch.otlp)?;
         let metrics = MetricsListener::of(&watch.metrics)?;
         let pictures = pictures.map(|path| PictureFolder::open(path, png)).transpose()?;
         let sent = args.packet_log_sent;
@@ -307,6 +312,7 @@ impl Output {
             places,
             pictures,
             metrics,
+            otlp,
             tui: watch.tui,
             lines,
             interval,
@@ -340,24 +346,28 @@ impl Output {
     /// # Errors
     /// This machine has no room for a thread, or the terminal does not do what it is asked for.
     pub fn observer(&mut self, run: Watched<'_>) -> Result<Box<dyn Observer>, Failure> {
-        let mut watchers = Watchers(Vec::new());
+        let mut watchers = Watchers::default();
         if let Some(listener) = self.metrics.take() {
             let metrics = RunMetrics::new(VERSION, run.seed);
             let metrics = MetricsObserver::start(listener, metrics)?;
             self.notice(&format!("metrics: {}", metrics.url()));
-            watchers.0.push(Box::new(metrics));
+            watchers.observers.push(Box::new(metrics));
+        }
+        if let Some(exporter) = self.otlp.take() {
+            self.notice(&format!("otlp: {}", exporter.target()));
+            watchers.exporter = Some(exporter.start(RunMetrics::new(VERSION, run.seed))?);
         }
         if self.tui {
             let restore = Restore::default();
             run.signals.restore_at_end(restore.clone());
             let (stop, coloured) = (run.signals.stop().clone(), !is_plain());
             let viewed = ViewedRun { control: run.control, stop, restore, coloured };
-            watchers.0.push(Box::new(ViewObserver::start(viewed)?));
+            watchers.observers.push(Box::new(ViewObserver::start(viewed)?));
         }
-        match watchers.0.is_empty() {
+        match watchers.observers.is_empty() && watchers.exporter.is_none() {
             true => Ok(self.shown()),
             false => {
-                watchers.0.push(self.shown());
+                watchers.observers.push(self.shown());
                 Ok(Box::new(watchers))
             }
         }

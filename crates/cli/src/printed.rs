@@ -219,11 +219,13 @@ const OF_SESSIONS: [&str; 7] =
 const REPEATED: [&str; 2] = ["repeat", "warmup"];
 
 /// Flags that say nothing of the traffic.
-const BESIDE: [&str; 21] = [
+const BESIDE: [&str; 23] = [
     "metrics",
     "metrics-token-file",
     "metrics-cert",
     "metrics-cert-key",
+    "otlp",
+    "otlp-ca",
     "tui",
     "junit",
     "json",

@@ -41,8 +41,8 @@ impl RepeatArgs {
         if self.is_once() {
             return Ok(());
         }
-        if watch.tui || watch.metrics.metrics.is_some() {
-            let why = "--tui and --metrics watch a single run";
+        if watch.tui || watch.metrics.metrics.is_some() || watch.otlp.otlp.is_some() {
+            let why = "--tui, --metrics and --otlp watch a single run";
             return Err(Failure::usage(why).at("--repeat, --warmup").hint("leave one of them out"));
         }
         if report.packet_log.is_some() && self.repeat > 1 {

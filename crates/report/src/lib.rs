@@ -20,9 +20,9 @@ mod human;
 pub mod json;
 mod junit;
 mod markdown;
+pub mod metrics;
 pub mod model;
 pub mod pictures;
-pub mod prometheus;
 mod provenance;
 #[cfg(test)]
 mod session_golden;

@@ -84,6 +84,20 @@ impl Data {
         Data { entries, held: vec![(Condition::Ideal, Ok(Vec::new()))] }
     }
 
+    /// Takes the last round of somebody at a load away, as one that failed.
+    #[cfg(test)]
+    pub fn fail(&mut self, sender: Sender, condition: Condition, load: Load) {
+        let of = |entry: &&mut Entry| {
+            entry.sender.name() == sender.name()
+                && entry.condition == condition
+                && entry.load == load
+        };
+        if let Some(entry) = self.entries.iter_mut().find(of) {
+            entry.measured.values.pop();
+            entry.measured.failures.push("it died".to_owned());
+        }
+    }
+
     /// Measures everybody under a condition.
     pub fn measure(&mut self, bench: &mut Bench, condition: Condition) {
         eprintln!("{}:", condition.name());
@@ -154,6 +168,17 @@ impl Data {
     ) -> Vec<f64> {
         let entry = self.find(sender, condition, load);
         entry.map(|entry| entry.measured.values.iter().map(figure).collect()).unwrap_or_default()
+    }
+
+    /// The same to be paired with that of somebody else; empty where a round failed, too.
+    pub fn paired(
+        &self,
+        sender: Sender,
+        (condition, load): (Condition, Load),
+        figure: impl Fn(&Seen) -> f64,
+    ) -> Vec<f64> {
+        let entry = self.find(sender, condition, load);
+        entry.map(|entry| entry.measured.paired(figure)).unwrap_or_default()
     }
 
     /// The signed errors of all rounds together.

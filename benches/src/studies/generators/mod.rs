@@ -17,7 +17,7 @@ use self::data::{Data, LONG_LOADS, NINETY, SHORT_LOADS, SIXTY};
 use self::figures::Group;
 use super::condition::Condition;
 use super::page::Heading;
-use super::words::Standing;
+use super::words::{BY_PAIRS, Standing};
 use crate::rounds::Bench;
 
 const TITLE: &str = "Traffic generators compared: Iperf, D-ITG, MGEN, RUDE, iperf3 and Wirebeat";
@@ -44,6 +44,7 @@ pub fn study(bench: &mut Bench, heading: &Heading) -> Study {
             title: "Conclusions".to_owned(),
             blocks: vec![
                 Block::Text(conclusion(&verdicts)),
+                text(BY_PAIRS),
                 text(COMPARED),
                 Block::Table(beside),
                 Block::Table(tables::thresholds(&data)),
@@ -113,7 +114,7 @@ fn generators(data: &Data) -> Chapter {
     chapter("The generators", blocks)
 }
 
-const COMPARED: &str = "Better and worse mean that the whole 95 % interval of the differences in paired rounds is on one side. Gaps and CPU time are compared with \
+const COMPARED: &str = "Gaps and CPU time are compared with \
     those tools alone that deliver what was offered within 1 %; where none of them does, there is no row. That may leave out RUDE's manner: the \
     kernel keeps real-time threads to 95 % of a CPU (sched_rt_runtime_us), and a loop that never sleeps loses what is due in the rest.";
 
@@ -126,7 +127,8 @@ const GAPS: &str = "Times between packets are those of one capture for all (tcpd
     a virtual cable a frame gets there on the CPU and in the call that sent it. Packets that the bucket drops are missing in it: the column \
     \"arrived\" says how many came. Loads of 60 and 90 % are what the study calls so: gaps of 196 and 130 µs with 1470 bytes.";
 const FIGURES: &str = "Throughput counts payload at the far interface. Every load is measured once a round for everybody, each round begins with \
-    somebody else, and every other round goes backwards. Intervals are of 95 % by Student's t over the rounds. CPU time is that of the \
+    somebody else, and every other round goes backwards. Intervals beside means are of 95 % by Student's t over the rounds; who is better or worse is \
+    said by paired rounds alone (see Conclusions). CPU time is that of the \
     sending process, looked at every 0.5 s; work that the kernel does for it in interrupts of its CPU may fall to others and is in the \
     column \"machine\". At 60 and 90 % the capture runs as well. With only two CPUs, senders, receivers and the capture share them.";
 

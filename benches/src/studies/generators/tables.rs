@@ -286,15 +286,17 @@ pub fn beside_the_best(data: &Data) -> (Table, Vec<Verdict>) {
     for condition in [Condition::Ideal, Condition::Cpu, Condition::Memory, Condition::Buffer] {
         for compared in &COMPARED {
             let at = (condition, compared.load);
-            let Some((best, best_values)) = best(data, at, compared) else { continue };
-            let shown = median(&best_values).map_or_else(String::new, compared.show);
+            let Some((best, middle)) = best(data, at, compared) else { continue };
+            let shown = (compared.show)(middle);
+            let best_rounds = data.paired(best, at, compared.figure);
             let mut cells = vec![
                 format!("{}: {}", condition.name(), compared.name),
                 format!("{shown}, {}", best.name()),
             ];
             for sender in &ours {
                 let own = data.values(*sender, at, compared.figure);
-                let standing = standing(&own, &best_values, compared.more);
+                let own_rounds = data.paired(*sender, at, compared.figure);
+                let standing = standing(&own_rounds, &best_rounds, compared.more);
                 let value = median(&own).map_or_else(|| NOTHING.to_owned(), compared.show);
                 cells.push(format!("{value}, {}", standing.word()));
                 verdicts.push(Verdict { engine: sender.name(), standing });
@@ -305,8 +307,8 @@ pub fn beside_the_best(data: &Data) -> (Table, Vec<Verdict>) {
     (table, verdicts)
 }
 
-/// The best of the others; in gaps and CPU time, of those that deliver what was offered.
-fn best(data: &Data, at: (Condition, Load), compared: &Compared) -> Option<(Sender, Vec<f64>)> {
+/// The best of the others by its median, and that; in gaps and CPU time, of those that deliver what was offered.
+fn best(data: &Data, at: (Condition, Load), compared: &Compared) -> Option<(Sender, f64)> {
     let others = SENDERS.into_iter().filter(|sender| !sender.is_wirebeat());
     let sign = if compared.more { 1.0 } else { -1.0 };
     others
@@ -315,11 +317,10 @@ fn best(data: &Data, at: (Condition, Load), compared: &Compared) -> Option<(Send
             compared.more || share.is_some_and(|share| (share - 1.0).abs() <= MET)
         })
         .filter_map(|sender| {
-            let values = data.values(sender, at, compared.figure);
-            Some((median(&values)? * sign, sender, values))
+            let middle = median(&data.values(sender, at, compared.figure))?;
+            Some((sender, middle))
         })
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, sender, values)| (sender, values))
+        .max_by(|a, b| (a.1 * sign).total_cmp(&(b.1 * sign)))
 }
 
 /// What each grade asks for.
@@ -393,7 +394,7 @@ mod tests {
                 errors: vec![20_000.0 - 19_000.0 * ours + f64::from(round * round)],
                 ..Seen::default()
             };
-            let values = (1..=3).map(seen).collect();
+            let values = (1..=6).map(seen).collect();
             let measured = Measured { values, failures: Vec::new() };
             Entry { sender, condition: Condition::Ideal, load, measured }
         };
@@ -413,6 +414,18 @@ mod tests {
         assert!(row("throughput, 90 %")[2].ends_with("no difference shown"));
         // five figures of four engines, under the one condition that was measured
         assert_eq!(verdicts.len(), 20);
+    }
+
+    /// Rounds that failed were left out, and what followed them was paired with other rounds.
+    #[test]
+    fn a_failed_round_leaves_nothing_to_pair() {
+        let mut data = data();
+        data.fail(Sender::Wirebeat("Wirebeat packet", "packet"), Condition::Ideal, NINETY);
+        let (table, verdicts) = beside_the_best(&data);
+        let row = table.rows.iter().find(|row| row[0].contains("CPU time")).unwrap();
+        assert!(row[3].ends_with("unknown") && row[2].ends_with("worse"), "{row:?}");
+        let unknown = verdicts.iter().filter(|verdict| verdict.standing == Standing::Unknown);
+        assert_eq!(unknown.count(), 4);
     }
 
     #[test]

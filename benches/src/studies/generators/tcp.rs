@@ -53,7 +53,7 @@ pub fn chapter(bench: &mut Bench) -> Chapter {
     let heads = ["stream", "delivered", "of the line", "remark"];
     let mut table = Table::new("TCP: means and 95 % intervals", &heads);
     let (mut rows, mut words) = (Vec::new(), Vec::new());
-    let first = measured.first().map(|of| of.values.clone()).unwrap_or_default();
+    let first = measured.first().map(|of| of.paired(|rate| *rate)).unwrap_or_default();
     for (place, ((name, _), of)) in STREAMS.iter().zip(&measured).enumerate() {
         let (mean, within) = mean_within(&of.values).unzip();
         let share = mean.map_or_else(String::new, |mean| format!("{:.1} %", mean / theory * 100.0));
@@ -65,7 +65,7 @@ pub fn chapter(bench: &mut Bench) -> Chapter {
             second: false,
         });
         if place > 0 {
-            words.push(match standing(&of.values, &first, true) {
+            words.push(match standing(&of.paired(|rate| *rate), &first, true) {
                 Standing::Better => format!("{name} delivers more than iperf3"),
                 Standing::Worse => format!("{name} delivers less than iperf3"),
                 Standing::Level => format!("{name} shows no difference to iperf3"),
@@ -75,7 +75,7 @@ pub fn chapter(bench: &mut Bench) -> Chapter {
     }
     let limit = Some((theory, "dashed: full segments on the line"));
     let picture = means("tcp", "TCP: payload delivered", &rows, limit, Unit::BitRate);
-    let says = format!("By paired rounds, {}.", row(&words));
+    let says = format!("By the bootstrap interval of paired rounds, {}.", row(&words));
     let blocks = vec![
         Block::Text(PROSE.to_owned()),
         Block::Pictures(vec![(picture, says)]),

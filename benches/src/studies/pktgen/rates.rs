@@ -10,7 +10,7 @@ use wirebeat_report::study::{Block, Chapter, Table};
 use wirebeat_run::Stop;
 use wirebeat_traffic::scenario::{EngineChoice, WaitChoice};
 
-use super::super::words::{interval, mean, row};
+use super::super::words::{BY_PAIRS, interval, mean, median, row, standing};
 use super::named;
 use crate::exactness;
 use crate::format::{self, NOTHING};
@@ -164,17 +164,41 @@ fn values<T>(of: &Measured<T>, figure: impl Fn(&T) -> f64) -> Vec<f64> {
     of.values.iter().map(figure).collect()
 }
 
+/// How each of ours stands to the best of the other tools, by paired rounds; who that is.
+fn beside<T>(all: &[Measured<T>], figure: impl Fn(&T) -> f64) -> Vec<String> {
+    let middle = |of: &Measured<T>| median(&values(of, &figure));
+    let others = ALL.iter().zip(all).filter(|(who, _)| matches!(who, Who::Peer(_)));
+    let others = others.filter_map(|(who, of)| Some((who.name(), of.paired(&figure), middle(of)?)));
+    let best = others.max_by(|a, b| a.2.total_cmp(&b.2));
+    let cell = |(who, of): (&Who, &Measured<T>)| match (who, &best) {
+        (Who::Wirebeat(_), Some((_, rounds, _))) => {
+            standing(&of.paired(&figure), rounds, true).word().to_owned()
+        }
+        (Who::Peer(_), Some((name, ..))) if *name == who.name() => "best of the others".to_owned(),
+        _ => NOTHING.to_owned(),
+    };
+    ALL.iter().zip(all).map(cell).collect()
+}
+
 const MAXIMAL: &str = "Frames of 64 bytes (MGEN's are 74), one sending CPU, as fast as each can. The study let its tools send bursts of 10 here; Wirebeat's \
     engines hand over up to 64 at once, and MGEN, iperf 2 and iperf3 send one at a time. Sent is what arrived at the far interface, received \
     what the tool's own receiver read, on the other CPU (iperf3, iperf 2, MGEN), or what Wirebeat's receiver of the kernel engine metered, which on a virtual cable \
     works on the sender's CPU and costs the sender. trafgen has no receiver: a socket takes its packets and nobody reads them.";
 
 fn maximal(flat: &[Measured<Reached>]) -> Chapter {
-    let heads = ["tool", "sent per second", "received per second", "received of sent", "remark"];
+    let heads = [
+        "tool",
+        "sent per second",
+        "received per second",
+        "received of sent",
+        "sent, beside the best of the others",
+        "remark",
+    ];
     let mut table = Table::new("Flat out: means and 95 % intervals", &heads);
     let mut rows = Vec::new();
     let mut kept = Vec::new();
-    for (who, measured) in ALL.iter().zip(flat) {
+    let beside_best = beside(flat, |reached| reached.sent);
+    for ((who, measured), beside_best) in ALL.iter().zip(flat).zip(beside_best) {
         let sent = values(measured, |reached| reached.sent);
         let received = values(measured, |reached| reached.received);
         let share = mean(&received).zip(mean(&sent)).map(|(received, sent)| received / sent);
@@ -189,6 +213,7 @@ fn maximal(flat: &[Measured<Reached>]) -> Chapter {
             share
                 .filter(|_| !no_receiver)
                 .map_or_else(|| NOTHING.to_owned(), |share| format!("{:.1} %", share * 100.0)),
+            beside_best,
             measured.remark(),
         ]);
         let (mean, within) = mean_within(&sent).unzip();
@@ -223,6 +248,7 @@ fn maximal(flat: &[Measured<Reached>]) -> Chapter {
     let kept = format!("At least 99 % of what was sent was received from {}.", row(&kept));
     let blocks = vec![
         Block::Text(MAXIMAL.to_owned()),
+        Block::Text(BY_PAIRS.to_owned()),
         Block::Pictures(vec![(picture, says)]),
         Block::Text(kept),
         Block::Table(table),
@@ -240,11 +266,19 @@ const ASKED: &str = "Here nobody sends bursts: packets are to leave at equal dis
     make up for pauses: this does not look at gaps.";
 
 fn user_specified(flat: &[Measured<Reached>], asked: &[Measured<f64>]) -> Chapter {
-    let heads = ["tool", "highest rate met", "flat out", "of flat out", "remark"];
+    let heads = [
+        "tool",
+        "highest rate met",
+        "flat out",
+        "of flat out",
+        "met, beside the best of the others",
+        "remark",
+    ];
     let mut table =
         Table::new("The highest rate met within 0.1 %: means and 95 % intervals", &heads);
     let (mut rows, mut shares) = (Vec::new(), Vec::new());
-    for ((who, flat), asked) in ALL.iter().zip(flat).zip(asked) {
+    let beside_best = beside(asked, |rate| *rate);
+    for (((who, flat), asked), beside_best) in ALL.iter().zip(flat).zip(asked).zip(beside_best) {
         let sent = values(flat, |reached| reached.sent);
         let met = values(asked, |rate| *rate);
         let share = mean(&met).zip(mean(&sent)).map(|(met, sent)| met / sent);
@@ -256,6 +290,7 @@ fn user_specified(flat: &[Measured<Reached>], asked: &[Measured<f64>]) -> Chapte
             interval(&met, format::rate),
             interval(&sent, format::rate),
             share.map_or_else(|| NOTHING.to_owned(), |share| format!("{:.0} %", share * 100.0)),
+            beside_best,
             asked.remark(),
         ]);
         for (second, (name, values)) in
@@ -386,6 +421,33 @@ fn against_cores(all: &[OnCores]) -> Chapter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ours_stand_beside_the_best_of_the_others() {
+        let all: Vec<Measured<f64>> = ALL
+            .iter()
+            .map(|who| {
+                let middle = match who.name() {
+                    "trafgen" => 900.0,
+                    "Wirebeat kernel" => 950.0,
+                    "Wirebeat packet" => 850.0,
+                    _ => 100.0,
+                };
+                let values = (0..6).map(|round| middle + f64::from(round * 100)).collect();
+                Measured { values, failures: Vec::new() }
+            })
+            .collect();
+        let cells = beside(&all, |rate| *rate);
+        let cell = |name| {
+            let found = ALL.iter().zip(&cells).find(|(who, _)| who.name() == name);
+            found.map(|(_, cell)| cell.as_str())
+        };
+        assert_eq!(cell("trafgen"), Some("best of the others"));
+        assert_eq!(cell("MGEN"), Some(NOTHING));
+        // within a round they differ by 50, and from round to round by 500
+        assert_eq!(cell("Wirebeat kernel"), Some("better"));
+        assert_eq!(cell("Wirebeat packet"), Some("worse"));
+    }
 
     #[test]
     fn everybody_has_a_name_of_their_own() {

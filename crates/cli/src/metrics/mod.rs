@@ -6,20 +6,22 @@
 
 mod address;
 mod channel;
+mod counted;
 mod request;
-mod security;
+pub mod security;
 mod server;
 
 #[cfg(test)]
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 pub use address::MetricsAddress;
 use clap::Args;
+pub use counted::SharedMetrics;
 pub use server::MetricsListener;
 use server::MetricsServer;
-use wirebeat_report::prometheus::RunMetrics;
+use wirebeat_report::metrics::RunMetrics;
 use wirebeat_run::{Interval, Observer, Progress};
 
 use crate::failure::Failure;
@@ -50,23 +52,6 @@ pub struct MetricsArgs {
     pub metrics_cert_key: Option<PathBuf>,
 }
 
-/// What the run has counted, between the thread that watches it and the one that answers.
-#[derive(Debug, Default)]
-struct SharedMetrics(Mutex<Counted>);
-
-/// What was counted, and how often that changed.
-#[derive(Clone, Debug, Default)]
-struct Counted {
-    metrics: RunMetrics,
-    changes: u64,
-}
-
-impl SharedMetrics {
-    fn locked(&self) -> MutexGuard<'_, Counted> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Shows what a run counts at an address until it is dropped.
 #[derive(Debug)]
 pub struct MetricsObserver {
@@ -81,8 +66,7 @@ impl MetricsObserver {
     /// # Errors
     /// This machine has no room for a thread.
     pub fn start(listener: MetricsListener, metrics: RunMetrics) -> Result<Self, Failure> {
-        let counted = Counted { metrics, changes: 0 };
-        let shared = Arc::new(SharedMetrics(Mutex::new(counted)));
+        let shared = Arc::new(SharedMetrics::new(metrics));
         let server = listener.serve(Arc::clone(&shared))?;
         Ok(MetricsObserver { shared, server })
     }
@@ -112,9 +96,7 @@ impl Observer for MetricsObserver {
     }
 
     fn interval(&mut self, interval: &Interval) {
-        let mut counted = self.shared.locked();
-        counted.metrics.add(interval);
-        counted.changes = counted.changes.wrapping_add(1);
+        self.shared.add(interval);
     }
 }
 

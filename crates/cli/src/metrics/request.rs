@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use wirebeat_report::prometheus::Exposition;
+use wirebeat_report::metrics::Exposition;
 use wirebeat_run::remote::Key;
 
 /// The most bytes of a request with its header.

@@ -87,12 +87,18 @@ fn tls(chain: &Path, key: &Path) -> Result<ServerConfig, Failure> {
 
 /// Whether others may not read a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Secret {
+pub enum Secret {
+    /// They may not.
     Yes,
+    /// They may.
     No,
 }
 
-fn read(path: &Path, secret: Secret) -> Result<Vec<u8>, Fault> {
+/// A file of certificates or keys.
+///
+/// # Errors
+/// It cannot be read, is no regular file, is too long, or others can read what is secret.
+pub fn read(path: &Path, secret: Secret) -> Result<Vec<u8>, Fault> {
     let unreadable = |error: std::io::Error| fault!("cannot read it: {error}");
     let file = open_regular(path).map_err(unreadable)?;
     let file = file.ok_or_else(|| fault!("it is not a regular file"))?;

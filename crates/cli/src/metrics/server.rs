@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use wirebeat_report::prometheus::Exposition;
+use wirebeat_report::metrics::Exposition;
 use wirebeat_units::fault;
 
 use super::channel::Channel;

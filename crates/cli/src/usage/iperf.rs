@@ -213,7 +213,7 @@ pub(super) fn line_of_load(scanned: Scanned<Test>) -> Result<Option<Translation>
 }
 
 /// Flags of ours that `send` and `load` have, and that say nothing of what is sent.
-const OF_BOTH: [&str; 19] = [
+const OF_BOTH: [&str; 21] = [
     "--json",
     "--json-lines",
     "--html",
@@ -232,6 +232,8 @@ const OF_BOTH: [&str; 19] = [
     "--repeat",
     "--warmup",
     "--metrics",
+    "--otlp",
+    "--otlp-ca",
     "--tui",
 ];
 

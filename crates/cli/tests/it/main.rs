@@ -25,6 +25,7 @@ mod listening;
 mod memory;
 mod methods;
 mod metrics;
+mod otlp;
 mod output;
 mod python;
 mod rates;

@@ -428,6 +428,10 @@ fn what_is_sent_by_flags_is_repeated_too() {
     assert_eq!(frames, [Some(50); 3]);
     for (command, says) in [
         ("send --to 10.77.0.2 --rate 1kpps --repeat 2 --metrics 127.0.0.1:0", "watch a single run"),
+        (
+            "send --to 10.77.0.2 --rate 1kpps --repeat 2 --otlp http://127.0.0.1:9",
+            "watch a single run",
+        ),
         ("load --iperf3 10.77.0.2 --repeat 2", "one test, and nothing before it"),
     ] {
         let refused = run(&command.split_whitespace().collect::<Vec<_>>());

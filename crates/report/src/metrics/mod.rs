@@ -1,18 +1,20 @@
-//! Prometheus: what a run has counted by now, in the text format that a Prometheus server reads.
+//! What a run has counted by now, for those who watch it from outside: Prometheus servers and collectors of OpenTelemetry.
 //!
-//! [`RunMetrics`] adds up the intervals that a run tells, so that its numbers are those of the report's `intervals`; it knows
-//! neither the run nor who asks. Labels are bounded: at most 256 flows and 256 groups have a name of their own, and the rest is
-//! together in `(others)`, so that a sum over all of a label is the whole. `docs/live.md` has the table of the metrics.
+//! [`RunMetrics`] adds up the intervals that a run tells (`totals.rs`), so that its numbers are those of the report's `intervals`;
+//! it knows neither the run nor who asks. `families.rs` is the one table of metrics, and `prometheus.rs` and `otlp.rs` are its two
+//! encodings. Labels are bounded: at most 256 flows and 256 groups have a name of their own, and the rest is together in `(others)`,
+//! so that a sum over all of a label is the whole. `docs/live.md` has the table of the metrics.
 
 mod families;
+pub mod otlp;
+mod prometheus;
 #[cfg(test)]
 mod tests;
 mod totals;
 
 use std::collections::BTreeMap;
 
-use prometheus_client::encoding::{prometheus_text, text};
-use prometheus_client::registry::Registry;
+pub use prometheus::Exposition;
 use wirebeat_units::printable::printable;
 
 use crate::model::{Interval, SessionEnd};
@@ -25,25 +27,6 @@ const PREFIX: &str = "wirebeat";
 const NAMES_MAX: usize = 256;
 /// The label of all others.
 const OTHERS: &str = "(others)";
-/// A text format.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Exposition {
-    /// Prometheus' own, version 0.0.4.
-    #[default]
-    Prometheus,
-    /// OpenMetrics 1.0.
-    OpenMetrics,
-}
-
-impl Exposition {
-    /// The media type, as HTTP names it.
-    pub const fn content_type(self) -> &'static str {
-        match self {
-            Exposition::Prometheus => prometheus_text::CONTENT_TYPE,
-            Exposition::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        }
-    }
-}
 
 /// What a run has counted by now.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -87,19 +70,6 @@ impl RunMetrics {
             *expired = expired.saturating_add(more);
         }
         self.cpus = interval.cpus.map(|cpus| cpus.last).or(self.cpus);
-    }
-
-    /// All of it as text.
-    pub fn text(&self, exposition: Exposition) -> String {
-        let mut registry = Registry::with_prefix(PREFIX);
-        registry.register_collector(Box::new(self.clone()));
-        let mut text = String::new();
-        let written = match exposition {
-            Exposition::Prometheus => prometheus_text::encode(&mut text, &registry),
-            Exposition::OpenMetrics => text::encode(&mut text, &registry),
-        };
-        // memory takes all that is written to it
-        written.map_or(String::new(), |()| text)
     }
 }
 

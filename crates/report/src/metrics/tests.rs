@@ -4,7 +4,7 @@ use crate::model::{
     Stats,
 };
 
-fn interval(number: u64, total: FlowInterval, flows: Vec<FlowInterval>) -> Interval {
+pub(super) fn interval(number: u64, total: FlowInterval, flows: Vec<FlowInterval>) -> Interval {
     Interval {
         from_ns: number * 1_000_000_000,
         to_ns: (number + 1) * 1_000_000_000,
@@ -37,7 +37,7 @@ fn delays() -> Stats {
     }
 }
 
-fn both(name: &str, lost: i64) -> FlowInterval {
+pub(super) fn both(name: &str, lost: i64) -> FlowInterval {
     let received = Some(IntervalReceived {
         frames: 6,
         frame_bytes: 384,
