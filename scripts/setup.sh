@@ -86,6 +86,7 @@ for group in "$@"; do
         program curl curl
         program dnsmasq dnsmasq-base
         program dig bind9-dnsutils
+        program nft nftables
         program wrk wrk
         program chromium chromium
         program ITGSend d-itg

@@ -7,12 +7,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use wirebeat_endpoint::{Listener, Settings};
 use wirebeat_engine::steering::{Shard, is_of};
 use wirebeat_neighbours::{
-    AddressPair, Hosts, Link, Neighbours, Role, Settings as HostSettings, StationRange,
+    AddressPair, Hosts, Link, NEXT_HOPS_MAX, Neighbours, Role, Settings as HostSettings,
+    StationRange,
 };
 use wirebeat_stack::Limits;
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
-use wirebeat_traffic::values::session::{Pool, PortPool, Transport};
+use wirebeat_traffic::values::session::{AddressRange, Pool, PortPool, Transport};
 use wirebeat_units::fault;
+use wirebeat_wire::ip::Version;
 use wirebeat_wire::mac::MacAddr;
 
 use super::carrier::Carrier;
@@ -263,7 +265,7 @@ fn pools<'a>(sessions: &'a Sessions) -> impl Iterator<Item = (&'a str, &'a Pool)
 fn stations(pool: &Pool) -> Vec<StationRange> {
     let Some(macs) = &pool.macs else { return Vec::new() };
     let mut number = 0_u64;
-    let range = |range: &wirebeat_traffic::values::session::AddressRange| {
+    let range = |range: &AddressRange| {
         let first = number;
         number = number.saturating_add(range.len());
         StationRange { first: range.first, last: range.last, number: first, macs: macs.clone() }
@@ -304,7 +306,34 @@ fn hosts(
     if let Some(link) = &port.link {
         look_around(&mut settings, sessions, port, link)?;
     }
+    let peers = sessions.groups.iter().map(|group| peers_on_link(&settings, group));
+    let peers = peers.fold(0, u64::saturating_add).min(NEXT_HOPS_MAX.into()) as u32;
+    settings.next_hops = settings.next_hops.max(peers);
     Ok(settings)
+}
+
+/// How many peers of a group are on the link of its port, at most. A table of next hops that is smaller forgets those of the first
+/// sessions for those of the next, and asks for all of them again and again.
+fn peers_on_link(settings: &HostSettings, group: &SessionGroup) -> u64 {
+    if settings.next_hop.is_some() {
+        return 0;
+    }
+    let of_range = |range: &AddressRange| {
+        let version = Version::of(range.first);
+        let bits = version.address_len() as u32 * 8;
+        let prefixes = settings.on_link.iter().filter(|of| Version::of(of.0) == version);
+        let sizes = prefixes.map(|&(_, len)| {
+            1_u64.checked_shl(bits.saturating_sub(len.into())).unwrap_or(u64::MAX)
+        });
+        match settings.gateway.of(version) {
+            None => range.len(),
+            Some(_) => range.len().min(sizes.fold(0, u64::saturating_add)),
+        }
+    };
+    let of_pool = |pool: &Pool| pool.addresses.0.iter().map(of_range).fold(0, u64::saturating_add);
+    let servers = group.client.as_ref().map_or(0, |_| of_pool(&group.servers.pool));
+    let clients = group.server.as_ref().map_or(0, |_| of_pool(&group.clients.pool));
+    servers.saturating_add(clients).min(group.count)
 }
 
 /// What the system knows of the link: its own addresses, which are not ours, and its routes.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use wirebeat_converse::{Converse, End, Gates, Waiting};
 use wirebeat_endpoint::cable::{Cable, Tap, Way};
@@ -25,6 +26,8 @@ use crate::error::RunError;
 
 /// When a run in no time begins, on its own clock: not at zero, so that nothing is before it.
 pub(super) const BEGIN: Nanos = Nanos::from_secs(1);
+/// How long sessions have to end when the run was told to end, on the clock of those who wait for it.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An end of the cable.
 #[derive(Debug)]
@@ -155,6 +158,12 @@ impl Ready {
 
     /// Runs to the end, or until `shared` says that it is to end.
     pub(super) fn run(mut self, shared: &Shared) -> Finished {
+        // one that is told to end does so soon, however much there is to do in a moment of its own time
+        let mut told = None;
+        let mut is_late = || {
+            let is_told = shared.order.load(Ordering::Acquire) == CLOSE;
+            is_told && told.get_or_insert_with(Instant::now).elapsed() > PATIENCE
+        };
         let mut finish = self.last;
         let mut next_interval = BEGIN.saturating_add(self.interval);
         let mut left = false;
@@ -186,12 +195,14 @@ impl Ready {
         }
         self.ends.iter_mut().for_each(|end| end.close_clients(now));
         let until = now.saturating_add(self.leaving(LEAVING));
-        while now < until && self.ends.iter().any(|end| end.programs.awaits_clients()) {
+        let awaits = |ends: &[OnCable; 2]| ends.iter().any(|end| end.programs.awaits_clients());
+        while now < until && awaits(&self.ends) && !is_late() {
             now = self.step(until);
         }
         self.ends.iter_mut().for_each(|end| end.close_all(now));
         let until = now.saturating_add(self.leaving(CLOSING));
-        while now < until && self.ends.iter().any(|end| end.programs.has_open()) {
+        let has_open = |ends: &[OnCable; 2]| ends.iter().any(|end| end.programs.has_open());
+        while now < until && has_open(&self.ends) && !is_late() {
             now = self.step(until);
         }
         self.ends.iter_mut().for_each(|end| end.abort_all(now));

@@ -17,6 +17,7 @@ mod control;
 mod counters;
 mod dns_sessions;
 mod far_sessions;
+mod firewall;
 mod flows_and_sessions;
 mod fragments;
 mod guest;

@@ -1,0 +1,90 @@
+//! Sessions through a firewall of the system: how many it has room for, to the session, with and without address translation.
+
+use std::process::Command;
+
+use wirebeat_report::model::{Report, SessionEnd};
+use wirebeat_run::Stop;
+use wirebeat_testbed::{Capability, Options as Cable, Testbed, require};
+
+use crate::sessions::{balances, run, side};
+
+/// How many connections the firewall lets through at a time, and how many are tried.
+const TABLE: u64 = 700;
+const TRIED: u64 = 1000;
+
+/// What `command` does in the namespace of the router, which has to like it.
+fn at_router(bed: &Testbed, command: &str) -> String {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let router = bed.device.as_ref().unwrap();
+    let output = router.run(|| Command::new(words[0]).args(&words[1..]).output()).unwrap().unwrap();
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Sessions that stay open, more than the firewall has room for.
+fn through_a_firewall(bed: &Testbed, translates: bool) -> Report {
+    at_router(bed, "nft add table ip wall");
+    at_router(bed, "nft add chain ip wall forward { type filter hook forward priority 0 ; }");
+    at_router(
+        bed,
+        &format!("nft add rule ip wall forward ct state new ct count over {TABLE} drop"),
+    );
+    if translates {
+        at_router(bed, "nft add chain ip wall out { type nat hook postrouting priority 100 ; }");
+        at_router(bed, "nft add rule ip wall out oifname p1 masquerade");
+    }
+    let group = format!(
+        "from: a, to: b, stack: own, pair: payload, clients: {{ addresses: 10.77.1.100-10.77.1.109 }}, \
+         servers: {{ addresses: 10.77.2.100-10.77.2.101, ports: 80 }}, rate: 2000/s, count: {TRIED}, timeout: 1500ms, \
+         program: {{ request-response: {{ request: 100B, response: 200B }} }}, hold: 4s"
+    );
+    let port = |name: &str, interface: &str, gateway: &str| {
+        format!(
+            "  {name}: {{ namespace: {name}, interface: {interface}, engine: packet, hosts: {{ gateways: [ {gateway} ] }} }}\n"
+        )
+    };
+    let report = run(
+        bed,
+        &format!(
+            "ports:\n{}{}sessions:\n  held: {{ {group} }}\nrun: {{ time: 5s }}\n",
+            port("a", &bed.a.link.name, "10.77.1.254"),
+            port("b", &bed.b.link.name, "10.77.2.254"),
+        ),
+        &Stop::new(),
+    );
+    balances(&report);
+    report
+}
+
+/// What the report says of sessions through a table of a known size.
+fn finds_its_size(report: &Report) {
+    let client = side(report, "held", SessionEnd::Client);
+    let server = side(report, "held", SessionEnd::Server);
+    assert_eq!(client.starts.opened, TRIED, "{client:#?}");
+    assert_eq!((client.starts.established, server.starts.established), (TABLE, TABLE));
+    assert_eq!((client.ends.timed_out, client.ends.in_order), (TRIED - TABLE, TABLE));
+    // each of those that got through was used, and every byte of it arrived
+    assert_eq!((client.messages.requests, client.messages.responses), (TABLE, TABLE));
+    assert_eq!((client.messages.damaged, server.messages.damaged), (0, 0));
+    assert_eq!(client.bytes.sent, server.bytes.delivered);
+}
+
+#[test]
+fn the_size_of_a_firewalls_table_is_found_to_the_session() {
+    require!(Capability::NetworkNamespaces, Capability::Program("nft"));
+    let bed = Testbed::router(&Cable::default()).unwrap();
+    finds_its_size(&through_a_firewall(&bed, false));
+    let ruleset = at_router(&bed, "nft list ruleset");
+    assert!(ruleset.contains("ct count over 700 drop"), "{ruleset}");
+}
+
+#[test]
+fn the_size_is_found_through_address_translation_too() {
+    require!(Capability::NetworkNamespaces, Capability::Program("nft"));
+    let bed = Testbed::router(&Cable::default()).unwrap();
+    let report = through_a_firewall(&bed, true);
+    finds_its_size(&report);
+    // both ends of each session are put together by the number in its first bytes, whoever the server thinks that it speaks to
+    let pairs = side(&report, "held", SessionEnd::Client).pairs.unwrap();
+    assert_eq!((pairs.paired, pairs.in_order, pairs.equal), (TABLE, TABLE, TABLE), "{pairs:#?}");
+}
