@@ -134,6 +134,17 @@ const WEB: &[Flag] = &[
     ("seed", "7", ""),
 ];
 
+/// Flags of `load` with TLS.
+const TLS: &[Flag] =
+    &[("insecure", "", ""), ("authority", "ca.pem", ""), ("server-name", "www.example.com", "")];
+
+/// Flags of `serve` with TLS.
+const TLS_SERVER: &[Flag] = &[
+    ("tls", "", ""),
+    ("certificate", "cert.pem", "= --tls --key key.pem"),
+    ("key", "key.pem", "= --tls --certificate cert.pem"),
+];
+
 /// What is asked of TCP and of threads, and what has to come of it.
 const TCP: &[Flag] = &[
     ("congestion", "reno", ""),
@@ -272,7 +283,13 @@ fn all() -> Vec<Printing> {
         Printing {
             command: "load",
             least: "http://10.0.2.9/ --count 7",
-            flags: WEB.iter().chain(TCP).copied().collect(),
+            flags: WEB.iter().chain(TCP).copied().chain([("tls", "", "")]).collect(),
+            scenario: load,
+        },
+        Printing {
+            command: "load",
+            least: "https://10.0.2.9/ --count 7",
+            flags: TLS.to_vec(),
             scenario: load,
         },
         Printing {
@@ -326,7 +343,7 @@ fn all() -> Vec<Printing> {
         Printing {
             command: "serve",
             least: "http --listen 10.0.2.8:80",
-            flags: WEB_SERVER.iter().chain(TCP).copied().collect(),
+            flags: WEB_SERVER.iter().chain(TLS_SERVER).chain(TCP).copied().collect(),
             scenario: serve,
         },
         Printing {

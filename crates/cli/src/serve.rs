@@ -4,12 +4,13 @@
 //! written: a port alone is one of this machine's own (127.0.0.1).
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use wirebeat_run::Options;
 use wirebeat_run::iperf::{Wire, WireServer};
 use wirebeat_traffic::scenario::session::{
-    AddressPool, Expectation, PoolSpec, PortPool, StackChoice, Transport,
+    AddressPool, Expectation, PoolSpec, PortPool, StackChoice, TlsSpec, Transport,
 };
 use wirebeat_traffic::scenario::{RunSpec, Scenario, SessionSpec};
 use wirebeat_units::{Nanos, fault};
@@ -29,6 +30,7 @@ const EXAMPLES: &str = "\
 Examples:
   wirebeat serve http --listen 10.0.2.9:80 --size 1kB
   wirebeat serve http --listen 8080 --size '{ exponential: { mean: 20kB } }' --framing chunked
+  wirebeat serve http --listen 10.0.2.9:443 --tls --certificate cert.pem --key key.pem
   wirebeat serve bulk --listen 10.0.2.9:5201
   wirebeat serve echo --listen 7000 --time 1m
   wirebeat serve echo --transport udp --listen 10.0.2.9:7
@@ -67,6 +69,15 @@ pub struct Args {
     timeout: Option<Nanos>,
     #[command(flatten)]
     server: ServerArgs,
+    /// TLS between the program and TCP; without --certificate one is made for the run, which nobody trusts by itself
+    #[arg(long, help_heading = "TLS")]
+    tls: bool,
+    /// The certificate of the server in PEM, with those that lead to its issuer
+    #[arg(long, value_name = "FILE", requires_all = ["tls", "key"], help_heading = "TLS")]
+    certificate: Option<PathBuf>,
+    /// The private key of that certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "certificate", help_heading = "TLS")]
+    key: Option<PathBuf>,
     #[command(flatten)]
     tcp: TcpArgs,
     #[command(flatten)]
@@ -152,6 +163,7 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
             servers,
             timeout: args.timeout.unwrap_or(usual.timeout),
             tcp: args.tcp.spec(false)?,
+            tls: tls(args).filter(|_| transport == Transport::Tcp || args.transport.is_some()),
             ttl: args.tcp.ttl,
             dscp: args.tcp.dscp,
             expect: args.expect.clone(),
@@ -164,6 +176,16 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
     scenario.run = RunSpec { time: args.time, wait: args.port.wait, interval, ..usual };
     scenario.check().map_err(|problem| blame::invalid(&problem, &scenario))?;
     Ok(scenario)
+}
+
+/// TLS, where it is asked for.
+fn tls(args: &Args) -> Option<TlsSpec> {
+    let file = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+    args.tls.then(|| TlsSpec {
+        certificate: file(&args.certificate),
+        key: file(&args.key),
+        ..TlsSpec::default()
+    })
 }
 
 /// Groups of addresses that have the same ports, of one version of IP each: what a pool can say.

@@ -7,7 +7,9 @@ use wirebeat_units::Nanos;
 use crate::conversations::{Conversations, Group, first_greeting, first_protocol};
 use crate::interpreter::sends_one_way;
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
-use crate::stack::{Action, Connection, ConnectionStats, ProfileId, Programs, Reason, SessionKey};
+use crate::stack::{
+    Action, Connection, ConnectionStats, ProfileId, Programs, Reason, SessionKey, TlsEvent,
+};
 
 /// How many bytes a session without a protocol takes at a time.
 const ROOM: usize = 1 << 20;
@@ -36,6 +38,7 @@ impl Programs for Conversations {
         }
         let protocol = first_protocol(of.plan.transport);
         let greeting = first_greeting(of.plan.pair);
+        let secures = of.plan.tls.is_some();
         let counts = self.sides.get_mut(usize::from(side)).map(|side| &mut side.meter.counts)?;
         counts.opened += 1;
         counts.established += 1;
@@ -48,7 +51,10 @@ impl Programs for Conversations {
         if let Some(side) = self.sides.get_mut(usize::from(side)) {
             side.meter.note_open(now);
         }
-        self.go_on(now, key);
+        match secures {
+            true => self.await_handshake(now, key),
+            false => self.go_on(now, key),
+        }
         Some(key)
     }
 
@@ -74,7 +80,10 @@ impl Programs for Conversations {
             self.tell_established(now, key);
         }
         self.actions.extend(greets.then_some(Action::Send(connection)));
-        self.go_on(now, key);
+        match self.group(key).is_some_and(|of| of.plan.tls.is_some()) {
+            true => self.await_handshake(now, key),
+            false => self.go_on(now, key),
+        }
     }
 
     fn payload<'a>(&'a mut self, key: SessionKey, offset: u64, scratch: &'a mut [u8]) -> &'a [u8] {
@@ -201,6 +210,10 @@ impl Programs for Conversations {
         }
     }
 
+    fn tls(&mut self, now: Nanos, key: SessionKey, event: TlsEvent) {
+        self.tls_event(now, key, event);
+    }
+
     fn peer_closed(&mut self, now: Nanos, key: SessionKey) {
         let is_early = self.is_client(key) && !self.is_over(now, key);
         let Some((session, side)) = self.both(key) else { return };
@@ -227,6 +240,7 @@ impl Programs for Conversations {
             // what is left to do needs nothing of the peer, or will see that it is gone
             Wait::Nothing
             | Wait::Connect
+            | Wait::Handshake
             | Wait::Room
             | Wait::Time
             | Wait::Slot
@@ -241,6 +255,7 @@ impl Programs for Conversations {
         let is_left = self.gates.are_over() && self.group(key).is_some_and(|of| of.plan.both_ends);
         let Some((session, side)) = self.both(key) else { return };
         let said_all = session.wait == Wait::End;
+        side.meter.counts.handshakes_closed += u64::from(session.wait == Wait::Handshake);
         if session.fate == Some(Fate::ClosedEarly) && side.end == End::Server && is_left {
             // it was the end of the run, and not the client
             session.fate = Some(Fate::Unfinished);
@@ -259,6 +274,7 @@ impl Programs for Conversations {
             (Some(Fate::Done), _) => &mut counts.in_order,
             (Some(Fate::ClosedEarly), _) => &mut counts.closed_early,
             (Some(Fate::Malformed), _) => &mut counts.malformed,
+            (Some(Fate::TlsFailed), _) => &mut counts.tls_failed,
             (Some(Fate::TimedOut), _) => &mut counts.timed_out,
             (Some(Fate::Abandoned), _) => &mut counts.abandoned,
             (Some(Fate::Unfinished), _) => &mut counts.unfinished,
@@ -413,6 +429,9 @@ impl Conversations {
         }
         session.fate = Some(if session.lingers { Fate::Malformed } else { Fate::TimedOut });
         session.wait = Wait::End;
+        if wait == Wait::Handshake {
+            self.handshake_timed_out(key);
+        }
         self.actions.extend(connection.map(Action::Abort));
     }
 }

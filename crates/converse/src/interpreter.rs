@@ -34,7 +34,7 @@ impl Conversations {
             return;
         }
         match session.wait {
-            Wait::Nothing | Wait::Connect | Wait::Room => {}
+            Wait::Nothing | Wait::Connect | Wait::Handshake | Wait::Room => {}
             Wait::Slot => session.has_slot = true,
             // the time between two requests of HTTP is over, not HTTP itself
             Wait::Time if matches!(session.protocol, Protocol::HttpClient(_)) => {}

@@ -28,6 +28,7 @@ pub mod stack;
 mod stamp;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 pub use conversations::Conversations;
 pub use converse::{Converse, Waiting};

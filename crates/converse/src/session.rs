@@ -49,6 +49,8 @@ pub(crate) enum Wait {
     Nothing,
     /// The connection.
     Connect,
+    /// The handshake of TLS.
+    Handshake,
     /// Room for a message.
     Room,
     /// The end of what is sent without an end.
@@ -95,6 +97,8 @@ pub(crate) enum Fate {
     ClosedEarly,
     /// The peer sent what is invalid.
     Malformed,
+    /// TLS failed.
+    TlsFailed,
     /// The peer did not go on in time.
     TimedOut,
     /// The program was given up: data without an end that nobody wants.

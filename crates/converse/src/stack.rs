@@ -96,6 +96,37 @@ pub struct ConnectionStats {
     pub in_flight: u64,
 }
 
+/// What becomes of TLS on a connection of a group that has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TlsEvent {
+    /// The handshake is completed: the program may speak.
+    Completed {
+        /// Whether it resumed an earlier session, so that no certificate was shown.
+        resumed: bool,
+        /// The cipher suite, which names the version: those of TLS 1.3 begin with `TLS13`.
+        suite: &'static str,
+    },
+    /// TLS failed, in the handshake or after it. What there is to say to the peer is said below, and FIN follows it.
+    Failed(TlsCause, String),
+    /// The peer closed TCP without a closing alert (RFC 8446 §6.1): what it sent may have been cut.
+    Truncated,
+}
+
+/// Why TLS failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsCause {
+    /// The peer sent a fatal alert.
+    Alert,
+    /// The peer's certificate is not taken.
+    Certificate,
+    /// There is no version, cipher suite or application protocol that both ends have.
+    Incompatible,
+    /// What the peer sent is not TLS, or not valid there.
+    Malformed,
+    /// The peer closed the connection before the handshake was completed.
+    Closed,
+}
+
 /// What programs are told by a stack, and asked. The calls come in the order of what happens to a connection: [`accepted`] or
 /// [`established`] first (unless it fails before), and [`ended`] last, once.
 ///
@@ -159,6 +190,9 @@ pub trait Programs {
 
     /// A datagram of a peer that has no session was dropped: there are as many as there may be, or it may be a server.
     fn unwanted(&mut self, _profile: ProfileId) {}
+
+    /// TLS of a session came so far. Programs of groups with TLS say nothing before [`TlsEvent::Completed`].
+    fn tls(&mut self, _now: Nanos, _session: SessionKey, _event: TlsEvent) {}
 
     /// The peer sends no more; all that it sent was handed over.
     fn peer_closed(&mut self, now: Nanos, session: SessionKey);

@@ -1,6 +1,7 @@
 //! Both ends of a cable on one thread and a virtual clock: a run takes no time, and is the same every time.
 
 use wirebeat_converse::Converse;
+use wirebeat_converse::stack::Stack;
 use wirebeat_engine::clock::{Clock, Wait};
 use wirebeat_engine::loopback::VirtualClock;
 use wirebeat_units::Nanos;
@@ -17,8 +18,13 @@ const TICK: Nanos = Nanos::from_micros(1);
 pub type OnCable = Converse<OwnStack<CableTx, CableRx, VirtualClock>>;
 
 /// Does at all `ends` what is due, until nothing is due any more; then moves the clock to what happens next, at most to `until`.
-/// Returns the new time.
-pub fn step(ends: &mut [OnCable], cable: &Cable, clock: &VirtualClock, until: Nanos) -> Nanos {
+/// `next_of` says when a stack does something by itself ([`OwnStack::next_time`], with whatever lies over it). Returns the new time.
+pub fn step<S: Stack>(
+    ends: &mut [Converse<S>],
+    next_of: impl Fn(&S, Nanos) -> Option<Nanos>,
+    (cable, clock): (&Cable, &VirtualClock),
+    until: Nanos,
+) -> Nanos {
     let now = clock.of_onlooker().now();
     for _ in 0..TURNS_MAX {
         let mut next = until;
@@ -26,7 +32,7 @@ pub fn step(ends: &mut [OnCable], cable: &Cable, clock: &VirtualClock, until: Na
             end.turn(now, now);
         }
         for end in &*ends {
-            let times = [end.next_time(now), end.stack.next_time(now)];
+            let times = [end.next_time(now), next_of(&end.stack, now)];
             next = times.into_iter().flatten().fold(next, Nanos::min);
         }
         next = cable.next_arrival().into_iter().fold(next, Nanos::min);

@@ -82,7 +82,7 @@ fn run(text: &str, way: Way, profile: Profile) -> (SessionSummary, SessionSummar
     let limit = clock.now().saturating_add(Nanos::from_secs(600));
     let mut now = clock.now();
     while now < limit && (ends[1].programs.has_open() || !ends[0].is_done(now)) {
-        now = step(&mut ends, &cable, &clock, limit);
+        now = step(&mut ends, OwnStack::next_time, (&cable, &clock), limit);
     }
     for end in &ends {
         let tcp = end.stack.tcp();
@@ -223,7 +223,7 @@ fn servers_that_end_before_their_clients_leave_it_to_those_to_close() {
             let run_until = |ends: &mut [OnCable], until: Nanos| {
                 let mut now = clock.now();
                 while now < until {
-                    now = step(ends, &cable, &clock, until);
+                    now = step(ends, OwnStack::next_time, (&cable, &clock), until);
                 }
                 now
             };
@@ -236,7 +236,7 @@ fn servers_that_end_before_their_clients_leave_it_to_those_to_close() {
             }
             let until = now.saturating_add(Nanos::from_millis(500));
             while now < until && ends[1].programs.awaits_clients() {
-                now = step(&mut ends, &cable, &clock, until);
+                now = step(&mut ends, OwnStack::next_time, (&cable, &clock), until);
             }
             ends.iter_mut().for_each(|end| end.close_all(now));
             now = run_until(&mut ends, now.saturating_add(SECOND));
@@ -267,7 +267,7 @@ fn a_server_that_is_not_there_refuses_and_one_that_is_nowhere_is_unreachable() {
         let limit = clock.now().saturating_add(Nanos::from_secs(60));
         let mut now = clock.now();
         while now < limit && !ends[0].is_done(now) {
-            now = step(&mut ends, &cable, &clock, limit);
+            now = step(&mut ends, OwnStack::next_time, (&cable, &clock), limit);
         }
         let counts = ends[0].programs.summaries()[0].2.counts;
         assert_eq!((counts.refused, counts.unreachable), (refused, unreachable), "{counts:?}");

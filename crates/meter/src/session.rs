@@ -70,6 +70,8 @@ counts! {
         closed_early_responses
         /// The peer sent what its protocol does not allow.
         malformed
+        /// TLS failed: an alert, a certificate that is not taken, nothing that both ends have.
+        tls_failed
         /// The program did not get what it asked for in the time that it has.
         abandoned
         /// This machine could not: no port, no file descriptor, no memory. The tester's own failure.
@@ -116,6 +118,24 @@ counts! {
         data_segments
         /// Segments that were sent again.
         retransmitted_segments
+        /// Handshakes of TLS that were completed.
+        handshakes
+        /// Those of them that resumed an earlier session.
+        handshakes_resumed
+        /// Handshakes that failed by a fatal alert of the peer.
+        handshakes_alert
+        /// Handshakes that failed because the peer's certificate is not taken.
+        handshakes_certificate
+        /// Handshakes that failed because no version, cipher suite or application protocol is common to both ends.
+        handshakes_incompatible
+        /// Handshakes that failed because of what the peer sent, which is not TLS, or not valid there.
+        handshakes_malformed
+        /// Handshakes that the peer ended by closing or resetting the connection.
+        handshakes_closed
+        /// Handshakes that were not completed in time.
+        handshakes_timed_out
+        /// Sessions whose peer closed TCP without the closing alert of TLS.
+        tls_truncated
     }
 }
 
@@ -130,11 +150,25 @@ impl SessionCounts {
             self.unreachable,
             self.closed_early,
             self.malformed,
+            self.tls_failed,
             self.abandoned,
             self.failed_here,
             self.unfinished,
         ];
         ends.into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Handshakes of TLS that failed, for whatever reason.
+    pub fn handshakes_failed(&self) -> u64 {
+        let failed = [
+            self.handshakes_alert,
+            self.handshakes_certificate,
+            self.handshakes_incompatible,
+            self.handshakes_malformed,
+            self.handshakes_closed,
+            self.handshakes_timed_out,
+        ];
+        failed.into_iter().fold(0, u64::saturating_add)
     }
 
     /// Sessions that are open.
@@ -159,6 +193,8 @@ impl SessionCounts {
 pub enum SessionTime {
     /// From the start to the established connection.
     Connect,
+    /// From the established connection to the completed handshake of TLS.
+    Handshake,
     /// From a request to the first byte of its response.
     FirstByte,
     /// From a request to the last byte of its response.
@@ -171,8 +207,9 @@ pub enum SessionTime {
 
 impl SessionTime {
     /// All, in the order of a session.
-    pub const ALL: [SessionTime; 5] = [
+    pub const ALL: [SessionTime; 6] = [
         SessionTime::Connect,
+        SessionTime::Handshake,
         SessionTime::FirstByte,
         SessionTime::Response,
         SessionTime::Delay,
@@ -183,6 +220,7 @@ impl SessionTime {
     pub const fn name(self) -> &'static str {
         match self {
             SessionTime::Connect => "connect",
+            SessionTime::Handshake => "handshake",
             SessionTime::FirstByte => "first-byte",
             SessionTime::Response => "response",
             SessionTime::Delay => "delay",
@@ -238,7 +276,11 @@ pub struct SessionSummary {
     /// Responses by their status, where the protocol has one (HTTP).
     pub statuses: BTreeMap<u16, u64>,
     /// How long things took, in the order of [`SessionTime::ALL`].
-    pub times: [TwoTimes; 5],
+    pub times: [TwoTimes; 6],
+    /// Completed handshakes of TLS by their cipher suite, which names the version.
+    pub suites: BTreeMap<String, u64>,
+    /// Why TLS failed first, in words; empty where it did not.
+    pub tls_failure: String,
     /// Sessions that are put together with those of the other end.
     #[serde(skip)]
     pub numbered: Vec<NumberedSession>,
@@ -271,6 +313,13 @@ impl SessionSummary {
             let sum = self.statuses.entry(status).or_default();
             *sum = sum.saturating_add(count);
         }
+        for (suite, &count) in &other.suites {
+            let sum = self.suites.entry(suite.clone()).or_default();
+            *sum = sum.saturating_add(count);
+        }
+        if self.tls_failure.is_empty() {
+            self.tls_failure.clone_from(&other.tls_failure);
+        }
         for (mine, theirs) in self.times.iter_mut().zip(&other.times) {
             mine.planned.merge(&theirs.planned);
             mine.actual.merge(&theirs.actual);
@@ -295,9 +344,10 @@ impl SessionSummary {
 
     /// How long `what` took.
     pub fn time(&self, what: SessionTime) -> &TwoTimes {
-        let [connect, first_byte, response, delay, session] = &self.times;
+        let [connect, handshake, first_byte, response, delay, session] = &self.times;
         match what {
             SessionTime::Connect => connect,
+            SessionTime::Handshake => handshake,
             SessionTime::FirstByte => first_byte,
             SessionTime::Response => response,
             SessionTime::Delay => delay,
@@ -323,7 +373,10 @@ pub struct SessionMeter {
     /// Counters; the interpreter of sessions counts them up.
     pub counts: SessionCounts,
     statuses: Vec<u64>,
-    times: [TwoRecorders; 5],
+    times: [TwoRecorders; 6],
+    /// Completed handshakes by cipher suite: a group has one or two.
+    suites: Vec<(&'static str, u64)>,
+    tls_failure: String,
     arrivals: Arrivals<Recorder>,
     numbered: Vec<NumberedSession>,
     not_numbered: u64,
@@ -372,6 +425,21 @@ impl SessionMeter {
     pub fn timer(&mut self, timer: usize, from: Nanos, to: Nanos) {
         if let Some(recorder) = self.timers.get_mut(timer) {
             recorder.record(between(from, to));
+        }
+    }
+
+    /// Counts a completed handshake by its cipher suite.
+    pub fn suite(&mut self, name: &'static str) {
+        match self.suites.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => self.suites.push((name, 1)),
+        }
+    }
+
+    /// Keeps why TLS failed, where it is the first time.
+    pub fn tls_failure(&mut self, why: String) {
+        if self.tls_failure.is_empty() {
+            self.tls_failure = why;
         }
     }
 
@@ -427,6 +495,8 @@ impl SessionMeter {
             counts: self.counts,
             statuses: statuses.map(|(status, &count)| (status, count)).collect(),
             times: self.times.each_ref().map(times),
+            suites: self.suites.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+            tls_failure: self.tls_failure.clone(),
             numbered: self.numbered.clone(),
             not_numbered: self.not_numbered,
             arrivals: Arrivals {

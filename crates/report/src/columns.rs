@@ -238,6 +238,8 @@ columns! {
     "received_messages", "received messages", Count, Full, Some(Number::Whole(group.one_way.as_ref()?.received));
     "lost_messages", "lost messages", Count, Full, Some(Number::Whole(group.one_way.as_ref()?.lost));
     "established_per_second", "established/s", PerSecond, Brief, Some(Number::Real(group.rates?.established_per_second));
+    "handshakes", "TLS handshakes", Count, Full, Some(Number::Whole(group.tls.as_ref()?.handshakes));
+    "handshakes_per_second", "TLS handshakes/s", PerSecond, Full, group.rates?.handshakes_per_second.map(Number::Real);
     "responses_per_second", "responses/s", PerSecond, Brief, Some(Number::Real(group.rates?.responses_per_second));
     "goodput_bits_per_second", "goodput", BitRate, Brief, Some(Number::Real(group.rates?.goodput_bits_per_second));
     "sent_bits_per_second", "sent rate", BitRate, Brief, sent_bits_per_second(group).map(Number::Real);
@@ -245,6 +247,8 @@ columns! {
     "connect_p50_ns", "connect p50", Time, Full, planned(group.times.connect.as_ref(), P50);
     "connect_p99_ns", "connect p99", Time, Brief, planned(group.times.connect.as_ref(), P99);
     "connect_max_ns", "connect max", Time, Full, planned(group.times.connect.as_ref(), MAX);
+    "handshake_p50_ns", "TLS handshake p50", Time, Full, planned(group.times.handshake.as_ref(), P50);
+    "handshake_p99_ns", "TLS handshake p99", Time, Full, planned(group.times.handshake.as_ref(), P99);
     "first_byte_p50_ns", "first byte p50", Time, Full, planned(group.times.first_byte.as_ref(), P50);
     "first_byte_p99_ns", "first byte p99", Time, Full, planned(group.times.first_byte.as_ref(), P99);
     "response_p50_ns", "response p50", Time, Brief, planned(group.times.response.as_ref(), P50);

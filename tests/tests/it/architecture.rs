@@ -140,6 +140,12 @@ const TABLE: &[Row] = &[
         rule: "connections of the system know nothing of programs",
     },
     Row {
+        name: "tls",
+        may_know: &["units", "converse"],
+        tests: &["meter", "traffic"],
+        rule: "TLS lies between any programs and any TCP: no sockets, packets or clocks",
+    },
+    Row {
         name: "engine-linux",
         may_know: &["units", "wire", "meter", "engine", "netlink"],
         tests: &["traffic", "testbed"],
@@ -191,6 +197,7 @@ const TABLE: &[Row] = &[
             "dns",
             "iperf",
             "sockets",
+            "tls",
             "engine",
             "engine-linux",
             "netlink",

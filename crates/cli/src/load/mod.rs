@@ -12,6 +12,7 @@ pub mod target;
 mod tcp_key;
 
 use std::num::{NonZeroU8, NonZeroU16, NonZeroU32, NonZeroU64};
+use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use wirebeat_explain::Checked;
@@ -71,6 +72,8 @@ const EXAMPLES: &str = "\
 Examples:
   wirebeat load http://10.0.2.9/index.html --rate 1000/s --time 10s
   wirebeat load http://10.0.2.9/ --users 50 --think 100ms --requests 10 --time 1m
+  wirebeat load https://www.example.com/ --rate 100/s --time 10s
+  wirebeat load https://10.0.2.9/ --insecure --users 50 --expect 'handshake.p99 < 20ms'
   wirebeat load 10.0.2.9:5201 --program bulk --streams 4 --reverse
   wirebeat load 10.0.2.9:7 --program echo --count 1 --requests 1000 --gap 10ms
   wirebeat load 10.0.2.9:7 --program echo --transport udp --rate 1000/s --timeout 1s
@@ -97,7 +100,7 @@ Examples:
     mut_arg("packet_log_sent", |flag| flag.hide(true))
 )]
 pub struct Args {
-    /// The server: http://10.0.2.9/index.html, dns://10.0.2.9/www.example.com, or 10.0.2.9:5201 with --program
+    /// The server: http://10.0.2.9/index.html, https://www.example.com/, dns://10.0.2.9/www.example.com, or 10.0.2.9:5201 with --program
     #[arg(value_name = "URL|HOST:PORT", required_unless_present_any = ["iperf3", "iperf2"])]
     target: Option<Target>,
     #[command(flatten)]
@@ -106,6 +109,8 @@ pub struct Args {
     sessions: SessionArgs,
     #[command(flatten)]
     program: ClientArgs,
+    #[command(flatten)]
+    tls: TlsArgs,
     #[command(flatten)]
     tcp: TcpArgs,
     #[command(flatten)]
@@ -179,6 +184,36 @@ struct SessionArgs {
     /// --stack own nobody has [default: the system's choice]
     #[arg(long, value_name = "ADDRESSES")]
     clients: Option<AddressPool>,
+}
+
+/// What clients ask of TLS.
+#[derive(ClapArgs, Debug)]
+#[command(next_help_heading = "TLS")]
+struct TlsArgs {
+    /// TLS between the program and TCP [default: with a URL of https]
+    #[arg(long)]
+    tls: bool,
+    /// Take any certificate of the server
+    #[arg(long, conflicts_with = "authority")]
+    insecure: bool,
+    /// The certificates of authorities that are trusted, in PEM [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    authority: Option<PathBuf>,
+    /// The name that the server is asked for, and that its certificate is to have [default: the host]
+    #[arg(long, value_name = "NAME")]
+    server_name: Option<String>,
+}
+
+impl TlsArgs {
+    /// The first flag that only TLS has.
+    fn given(&self) -> Option<&'static str> {
+        let flags = [
+            ("--insecure", self.insecure),
+            ("--authority", self.authority.is_some()),
+            ("--server-name", self.server_name.is_some()),
+        ];
+        flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+    }
 }
 
 /// What is asked of TCP and IP, at either end.

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use wirebeat_run::KeySource;
-use wirebeat_traffic::scenario::session::{Limit, PoolSpec, Transport};
+use wirebeat_traffic::scenario::session::{Limit, PoolSpec, TlsSpec, Transport};
 use wirebeat_traffic::scenario::{PortSpec, RunSpec, Scenario, SessionSpec};
 use wirebeat_units::fault;
 
@@ -90,7 +90,7 @@ fn program(args: &Args, target: &Target) -> Result<Program, Failure> {
 fn group(args: &Args, target: &Target, program: Program) -> Result<SessionSpec, Failure> {
     let at = target.resolve()?;
     let (path, host) = match target {
-        Target::Url { authority, path } => {
+        Target::Url { authority, path, .. } => {
             let is_name = authority.host().parse::<IpAddr>().is_err();
             (path.as_str(), is_name.then(|| authority.to_string()))
         }
@@ -145,11 +145,34 @@ fn group(args: &Args, target: &Target, program: Program) -> Result<SessionSpec, 
         timeout: sessions.timeout.unwrap_or(usual.timeout),
         on_timeout: sessions.on_timeout.unwrap_or_default(),
         tcp: args.tcp.spec(args.reset)?,
+        tls: tls(args, target)?,
         ttl: args.tcp.ttl,
         dscp: args.tcp.dscp,
         expect: args.expect.clone(),
         ..usual
     })
+}
+
+/// TLS, with a URL of https or where it is asked for.
+fn tls(args: &Args, target: &Target) -> Result<Option<TlsSpec>, Failure> {
+    let secure = matches!(target, Target::Url { secure: true, .. });
+    let flags = &args.tls;
+    if !secure && !flags.tls {
+        return match flags.given() {
+            None => Ok(None),
+            Some(flag) => Err(Failure::usage(fault!(
+                "these sessions have no TLS"; "write https:// in the URL, give --tls, or leave it out"
+            ))
+            .at(flag)),
+        };
+    }
+    let usual = TlsSpec::default();
+    Ok(Some(TlsSpec {
+        server_name: flags.server_name.clone(),
+        verify: !flags.insecure,
+        authority: flags.authority.as_ref().map(|path| path.display().to_string()),
+        ..usual
+    }))
 }
 
 fn pool(at: SocketAddr) -> PoolSpec {

@@ -9,8 +9,9 @@ use wirebeat_units::{Fault, fault};
 use crate::failure::Failure;
 use crate::values::{HostPort, ip};
 
-/// The port of HTTP (RFC 9110 §4.2.1).
+/// The port of HTTP (RFC 9110 §4.2.1), and over TLS (§4.2.2).
 const HTTP: u16 = 80;
+const HTTPS: u16 = 443;
 
 /// The port of DNS (RFC 1035 §4.2).
 const DNS: u16 = 53;
@@ -20,6 +21,8 @@ const DNS: u16 = 53;
 pub enum Target {
     /// A URL.
     Url {
+        /// Whether it is https: HTTP over TLS.
+        secure: bool,
         /// The host, with its port where that is written.
         authority: HostPort,
         /// Path and query.
@@ -41,7 +44,7 @@ impl FromStr for Target {
 
     fn from_str(text: &str) -> Result<Self, Fault> {
         if let Some((scheme, rest)) = text.split_once("://") {
-            return url(text, scheme, rest);
+            return url(scheme, rest);
         }
         let host: HostPort = text.parse()?;
         match host.port() {
@@ -54,14 +57,10 @@ impl FromStr for Target {
     }
 }
 
-fn url(text: &str, scheme: &str, rest: &str) -> Result<Target, Fault> {
+fn url(scheme: &str, rest: &str) -> Result<Target, Fault> {
+    let secure = scheme.eq_ignore_ascii_case("https");
     match scheme.to_ascii_lowercase().as_str() {
-        "http" | "dns" => {}
-        "https" => {
-            return Err(fault!(
-                "there is no TLS yet, so '{text}' cannot be reached"; "use http://, where the server has it"
-            ));
-        }
+        "http" | "https" | "dns" => {}
         _ => {
             return Err(fault!(
                 "'{scheme}' is not a scheme that is known here"; "write for example http://10.0.2.9/index.html"
@@ -93,14 +92,15 @@ fn url(text: &str, scheme: &str, rest: &str) -> Result<Target, Fault> {
         path if path.starts_with('/') => path.to_owned(),
         query => format!("/{query}"),
     };
-    Ok(Target::Url { authority: authority.parse()?, path })
+    Ok(Target::Url { secure, authority: authority.parse()?, path })
 }
 
 impl Target {
     /// The address and port. Asks the system for the address of a name.
     pub fn resolve(&self) -> Result<SocketAddr, Failure> {
         let (host, port) = match self {
-            Target::Url { authority, .. } => (authority, HTTP),
+            Target::Url { secure: false, authority, .. } => (authority, HTTP),
+            Target::Url { secure: true, authority, .. } => (authority, HTTPS),
             Target::Dns { authority, .. } => (authority, DNS),
             Target::Host(host) => (host, 0),
         };
@@ -164,11 +164,12 @@ mod tests {
             ("HTTP://10.0.2.9", "10.0.2.9:80", "/"),
             ("http://10.0.2.9:8080?q=1#part", "10.0.2.9:8080", "/?q=1"),
             ("http://[2001:db8::9]:81/a?b=c:d", "[2001:db8::9]:81", "/a?b=c:d"),
+            ("https://10.0.2.9/a", "10.0.2.9:443", "/a"),
+            ("HTTPS://10.0.2.9:8443", "10.0.2.9:8443", "/"),
         ] {
             assert_eq!(path(text), (at.to_owned(), expected.to_owned()), "{text}");
         }
         for (text, says) in [
-            ("https://10.0.2.9/", "there is no TLS yet"),
             ("ftp://10.0.2.9/", "'ftp' is not a scheme"),
             ("http://me@10.0.2.9/", "user name"),
             ("http:///x", "is not a host"),

@@ -10,6 +10,7 @@ use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::version::TLS13;
 use wirebeat_run::remote::Key;
 use wirebeat_run::{KeySource, open_regular};
 use wirebeat_units::{Fault, fault};
@@ -78,7 +79,7 @@ fn tls(chain: &Path, key: &Path) -> Result<ServerConfig, Failure> {
         .map_err(|_| at_key(fault!("it holds no private key in PEM")))?;
     let with = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let config = with
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(&[&TLS13])
         .and_then(|with| with.with_no_client_auth().with_single_cert(certificates, private));
     config.map_err(|error| {
         at_key(fault!("it cannot be used with the certificate: {error}"; "give the key of that certificate"))

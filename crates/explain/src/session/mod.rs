@@ -11,7 +11,7 @@ use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::program::{Pace, Stream};
 use wirebeat_traffic::scenario::session::program::Direction;
 use wirebeat_traffic::scenario::session::{
-    DataSize, OnTimeout, ProgramSpec, SessionSpec, Transport, in_sessions_per_second,
+    DataSize, OnTimeout, ProgramSpec, SessionSpec, TlsSpec, Transport, in_sessions_per_second,
 };
 use wirebeat_traffic::scenario::{Departures, FlowRate};
 use wirebeat_traffic::values::session::Pool;
@@ -54,6 +54,12 @@ pub fn explain(page: &mut Page, checked: &Checked, number: usize, shown: Shown) 
     if spec.transport == Transport::Udp {
         page.more(&over_udp(spec, group));
     }
+    if let Some(tls) = &spec.tls {
+        page.fact("TLS", &over_tls(spec, tls));
+        page.more(
+            "what follows is of the program: handshakes, records and closing alerts come on top",
+        );
+    }
     let volumes = volumes(spec, group);
     let peak = streams.iter().filter_map(|one| one.departures.pace.peak_rate()).fold(0.0, f64::max);
     let rate = (peak > 0.0).then_some(peak * 1e9);
@@ -74,6 +80,28 @@ fn ends(spec: &SessionSpec) -> String {
         (None, Some(to)) => format!("servers on port {to}; the clients are somebody else's"),
         (None, None) => String::new(),
     }
+}
+
+/// What is asked of TLS.
+fn over_tls(spec: &SessionSpec, tls: &TlsSpec) -> String {
+    let versions: Vec<&str> = tls.versions.iter().map(|version| version.name()).collect();
+    let mut said =
+        format!("{}; tickets {}", versions.join(" and "), if tls.resume { "on" } else { "off" });
+    if spec.to.is_some() {
+        said += match tls.certificate {
+            Some(_) => "; the certificate of a file",
+            None => "; a certificate that is made for the run",
+        };
+    }
+    if spec.from.is_some() {
+        said += match (tls.verify, &tls.authority, &spec.to) {
+            (false, ..) => "; clients take any certificate",
+            (true, Some(_), _) => "; clients trust the authorities of a file",
+            (true, None, Some(_)) => "; clients take the certificate of our server alone",
+            (true, None, None) => "; clients trust the authorities of the system",
+        };
+    }
+    said
 }
 
 /// What addresses a pool has that has none of its own.

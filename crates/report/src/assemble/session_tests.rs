@@ -495,11 +495,11 @@ fn extremes_do_not_panic() {
 
 /// Counters as a run makes them, or with errors.
 fn counts() -> impl Strategy<Value = SessionCounts> {
-    let ends = prop::array::uniform10(0..4_u64);
+    let ends = prop::array::uniform11(0..4_u64);
     let bytes = (0..3_u64, 0..3_u64);
     (ends, 0..3_u64, 0..2_u64, 0..12_u64, bytes).prop_map(|(ends, expired, off, never, bytes)| {
         let [in_order, refused, timed_out, reset, unreachable, rest @ ..] = ends;
-        let [closed_early, malformed, abandoned, failed_here, unfinished] = rest;
+        let [closed_early, malformed, tls_failed, abandoned, failed_here, unfinished] = rest;
         let opened: u64 = ends.iter().sum();
         SessionCounts {
             due: opened + expired + off,
@@ -513,6 +513,7 @@ fn counts() -> impl Strategy<Value = SessionCounts> {
             unreachable,
             closed_early,
             malformed,
+            tls_failed,
             abandoned,
             failed_here,
             unfinished,

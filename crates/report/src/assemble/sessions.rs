@@ -10,8 +10,8 @@ use super::rates::digits;
 use crate::model::{
     Expectation, FindingKind, PlannedActual, SessionBytes, SessionConnections, SessionDatagrams,
     SessionEnd, SessionEnds, SessionInterval, SessionIntervals, SessionMessages, SessionOneWay,
-    SessionPairs, SessionRates, SessionReport, SessionSegments, SessionStarts, SessionTimes, Stats,
-    StatusCount,
+    SessionPairs, SessionRates, SessionReport, SessionSegments, SessionStarts, SessionTimes,
+    SessionTls, Stats, StatusCount, TlsFailures,
 };
 
 /// The transport that a report names; where it names none, that is TCP.
@@ -28,6 +28,8 @@ pub struct SessionGroup {
     pub stack: String,
     /// Whether its messages are datagrams of UDP: then some may be lost, and nothing says that a session is established but an answer.
     pub over_udp: bool,
+    /// Whether it has TLS between the program and TCP.
+    pub has_tls: bool,
     /// What its sessions do: "http", "bulk".
     pub program: String,
     /// The names of statuses, where the protocol has names for them.
@@ -84,7 +86,9 @@ pub struct SessionIntervalCounts {
 impl SessionGroup {
     /// What it did in a second, in a run that lasted so long.
     pub fn rates(&self, duration: Nanos) -> Option<SessionRates> {
-        rates(&self.summary.counts, over(self, duration), self.starting)
+        let rates = rates(&self.summary.counts, over(self, duration), self.starting)?;
+        let handshakes_per_second = rates.handshakes_per_second.filter(|_| self.has_tls);
+        Some(SessionRates { handshakes_per_second, ..rates })
     }
 }
 
@@ -147,6 +151,7 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
         },
         datagrams: group.datagrams,
         one_way: one_way(&group.summary),
+        tls: group.has_tls.then(|| tls(&group.summary)),
         rates: group.rates(duration),
         statuses: statuses.collect(),
         times: times(&group.summary),
@@ -154,6 +159,25 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
         start_lateness_ns: Stats::of(lateness),
         round_trip_ns: Stats::of(rtt),
         expectations: group.expectations.clone(),
+    }
+}
+
+/// What became of its TLS.
+fn tls(SessionSummary { counts, suites, tls_failure, .. }: &SessionSummary) -> SessionTls {
+    SessionTls {
+        handshakes: counts.handshakes,
+        resumed: counts.handshakes_resumed,
+        failed: TlsFailures {
+            alert: counts.handshakes_alert,
+            certificate: counts.handshakes_certificate,
+            incompatible: counts.handshakes_incompatible,
+            malformed: counts.handshakes_malformed,
+            closed: counts.handshakes_closed,
+            timed_out: counts.handshakes_timed_out,
+        },
+        truncated: counts.tls_truncated,
+        suites: suites.clone(),
+        first_failure: Some(tls_failure.clone()).filter(|why| !why.is_empty()),
     }
 }
 
@@ -182,6 +206,7 @@ fn ends(counts: &SessionCounts) -> SessionEnds {
         unreachable: counts.unreachable,
         closed_early: counts.closed_early,
         malformed: counts.malformed,
+        tls_failed: counts.tls_failed,
         abandoned: counts.abandoned,
         failed_here: counts.failed_here,
         unfinished: counts.unfinished,
@@ -205,6 +230,7 @@ fn rates(counts: &SessionCounts, over: Nanos, starting: Option<Nanos>) -> Option
         starting_ns: starting.get(),
         opened_per_second: digits(counts.opened as f64 / starting.as_secs_f64()),
         established_per_second: digits(counts.established as f64 / starting.as_secs_f64()),
+        handshakes_per_second: Some(digits(counts.handshakes as f64 / starting.as_secs_f64())),
         ended_per_second: per_second(counts.ended().saturating_sub(counts.unfinished)),
         requests_per_second: per_second(counts.requests),
         responses_per_second: per_second(counts.responses),
@@ -224,6 +250,7 @@ fn times(summary: &SessionSummary) -> SessionTimes {
     };
     SessionTimes {
         connect: of(SessionTime::Connect),
+        handshake: of(SessionTime::Handshake),
         first_byte: of(SessionTime::FirstByte),
         response: of(SessionTime::Response),
         delay: of(SessionTime::Delay),
@@ -251,6 +278,8 @@ pub fn session_interval(
         failed: in_time.saturating_sub(counts.in_order),
         failed_here: counts.failed_here,
         unfinished: counts.unfinished,
+        handshakes: counts.handshakes,
+        handshakes_failed: counts.handshakes_failed(),
         requests: counts.requests,
         responses: counts.responses,
         unexpected: counts.unexpected,

@@ -17,8 +17,9 @@ use crate::pictures::thin::Span;
 /// Finds a time of sessions.
 type Find = fn(&SessionTimes) -> Option<&PlannedActual>;
 
-const TIMES: [(&str, &str, Find); 5] = [
+const TIMES: [(&str, &str, Find); 6] = [
     ("connect", "Time to connect", |times| times.connect.as_ref()),
+    ("handshake", "TLS handshake", |times| times.handshake.as_ref()),
     ("first-byte", "Time to the first byte", |times| times.first_byte.as_ref()),
     ("response", "Response time", |times| times.response.as_ref()),
     ("message-delay", "Delay of messages", |times| times.delay.as_ref()),
@@ -47,7 +48,7 @@ enum Kind {
     SentInASecond,
 }
 
-const OVER_TIME: [OverTime; 7] = [
+const OVER_TIME: [OverTime; 8] = [
     OverTime {
         file: "sessions-open",
         title: "Open sessions",
@@ -61,6 +62,13 @@ const OVER_TIME: [OverTime; 7] = [
         unit: Unit::PerSecond,
         kind: Kind::InASecond,
         value: |of| of.established,
+    },
+    OverTime {
+        file: "sessions-handshakes",
+        title: "TLS handshakes per second",
+        unit: Unit::PerSecond,
+        kind: Kind::InASecond,
+        value: |of| of.handshakes,
     },
     OverTime {
         file: "sessions-failed",

@@ -17,6 +17,7 @@ pub(super) enum Unit {
     Sessions,
     Requests,
     Responses,
+    Handshakes,
     Segments,
     Cpus,
     Seconds,
@@ -116,7 +117,7 @@ const FLOW_GAUGES: [Gauge<FlowTotals>; 1] = [Gauge {
     value: |flow| flow.lost.map(|lost| lost as f64),
 }];
 
-const GROUP_COUNTERS: [Counter<GroupTotals>; 10] = [
+const GROUP_COUNTERS: [Counter<GroupTotals>; 12] = [
     Counter {
         name: "sessions_due",
         help: "Sessions that were due to start.",
@@ -164,6 +165,18 @@ const GROUP_COUNTERS: [Counter<GroupTotals>; 10] = [
         help: "Responses that were received whole.",
         unit: Unit::Responses,
         value: |group| Some(group.responses),
+    },
+    Counter {
+        name: "session_handshakes",
+        help: "Handshakes of TLS that were completed.",
+        unit: Unit::Handshakes,
+        value: |group| group.has_tls().then_some(group.handshakes),
+    },
+    Counter {
+        name: "session_handshakes_failed",
+        help: "Handshakes of TLS that failed.",
+        unit: Unit::Handshakes,
+        value: |group| group.has_tls().then_some(group.handshakes_failed),
     },
     Counter {
         name: "session_bytes_delivered",

@@ -173,6 +173,7 @@ const fn ucum(unit: Unit) -> &'static str {
         Unit::Sessions => "{session}",
         Unit::Requests => "{request}",
         Unit::Responses => "{response}",
+        Unit::Handshakes => "{handshake}",
         Unit::Segments => "{segment}",
         Unit::Cpus => "{cpu}",
         Unit::Seconds => "s",

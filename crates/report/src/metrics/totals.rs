@@ -71,6 +71,8 @@ pub(super) struct GroupTotals {
     pub(super) requests: u64,
     pub(super) responses: u64,
     pub(super) delivered_bytes: u64,
+    pub(super) handshakes: u64,
+    pub(super) handshakes_failed: u64,
     pub(super) retransmitted_segments: u64,
     pub(super) open: u64,
     pub(super) round_trip_ns: Option<u64>,
@@ -205,6 +207,11 @@ impl FlowTotals {
 }
 
 impl GroupTotals {
+    /// Whether its sessions have TLS, as far as it shows.
+    pub(super) fn has_tls(&self) -> bool {
+        self.handshakes > 0 || self.handshakes_failed > 0
+    }
+
     pub(super) fn add(&mut self, more: &SessionInterval) {
         if let Some(due) = more.due {
             let sum = self.due.get_or_insert_default();
@@ -217,6 +224,8 @@ impl GroupTotals {
             (&mut self.established, more.established),
             (&mut self.ended, ended),
             (&mut self.failed, more.failed),
+            (&mut self.handshakes, more.handshakes),
+            (&mut self.handshakes_failed, more.handshakes_failed),
             (&mut self.requests, more.requests),
             (&mut self.responses, more.responses),
             (&mut self.delivered_bytes, more.delivered_bytes),

@@ -35,7 +35,8 @@ pub use replay::{HeldBack, LeftOut, OutOfOrder, ProbeNumbers, Replay, Shortened}
 pub use session::{
     PlannedActual, SessionBytes, SessionConnections, SessionDatagrams, SessionEnd, SessionEnds,
     SessionInterval, SessionIntervals, SessionMessages, SessionOneWay, SessionPairs, SessionRates,
-    SessionReport, SessionSegments, SessionStarts, SessionTimes, StatusCount,
+    SessionReport, SessionSegments, SessionStarts, SessionTimes, SessionTls, StatusCount,
+    TlsFailures,
 };
 pub use stack::{
     StackArrivals, StackBytes, StackDatagrams, StackLink, StackRecoveries, StackReport,

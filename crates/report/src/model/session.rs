@@ -68,6 +68,9 @@ pub struct SessionReport {
     /// Messages one way; absent where the program has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way: Option<SessionOneWay>,
+    /// Handshakes of TLS; absent where the sessions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<SessionTls>,
     /// Rates over the time under way; absent where no time passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<SessionRates>,
@@ -94,8 +97,10 @@ impl SessionReport {
 
     /// All of its distributions.
     pub(super) fn distributions(&mut self) -> impl Iterator<Item = &mut Stats> {
-        let SessionTimes { connect, first_byte, response, delay, session } = &mut self.times;
-        let times = [connect, first_byte, response, delay, session].into_iter().flatten();
+        let SessionTimes { connect, handshake, first_byte, response, delay, session } =
+            &mut self.times;
+        let times =
+            [connect, handshake, first_byte, response, delay, session].into_iter().flatten();
         let one_way = self.one_way.iter_mut();
         let one_way =
             one_way.flat_map(|of| [&mut of.gap_ns, &mut of.jitter_ns, &mut of.length_bytes]);
@@ -180,6 +185,9 @@ pub struct SessionEnds {
     pub closed_early: u64,
     /// The peer sent what its protocol does not allow.
     pub malformed: u64,
+    /// TLS failed: an alert, a certificate that is not taken, nothing that both ends have. `tls` of the group says which.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tls_failed: u64,
     /// The program did not get what it asked for in the time that it has.
     pub abandoned: u64,
     /// This machine could not: no port, no file descriptor, no memory. The tester's own failure.
@@ -193,7 +201,7 @@ impl SessionEnds {
     pub(crate) const CLOSED_EARLY: &str = "closed early";
 
     /// Sessions that the peer or the network ended, or that got no answer: each way with its name.
-    pub fn failed_there(&self) -> [(&'static str, u64); 7] {
+    pub fn failed_there(&self) -> [(&'static str, u64); 8] {
         [
             ("refused", self.refused),
             ("timed out", self.timed_out),
@@ -201,6 +209,7 @@ impl SessionEnds {
             ("unreachable", self.unreachable),
             (Self::CLOSED_EARLY, self.closed_early),
             ("malformed", self.malformed),
+            ("TLS failed", self.tls_failed),
             ("abandoned", self.abandoned),
         ]
     }
@@ -312,6 +321,57 @@ pub struct SessionOneWay {
     pub length_bytes: Stats,
 }
 
+/// TLS of sessions, as one end counted it. Bytes in `bytes` are those of programs, without TLS; segments are those of TCP.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionTls {
+    /// Handshakes that were completed.
+    pub handshakes: u64,
+    /// Those of them that resumed an earlier session.
+    pub resumed: u64,
+    /// Handshakes that failed, by their cause.
+    pub failed: TlsFailures,
+    /// Sessions whose peer closed TCP without the closing alert of TLS (RFC 8446 §6.1): what it sent may have been cut.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub truncated: u64,
+    /// Completed handshakes by cipher suite; the names of those of TLS 1.3 begin with "TLS13".
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub suites: BTreeMap<String, u64>,
+    /// Why TLS failed first, in words; absent where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_failure: Option<String>,
+}
+
+/// Handshakes of TLS that failed, each by one cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TlsFailures {
+    /// The peer sent a fatal alert.
+    pub alert: u64,
+    /// The peer's certificate is not taken.
+    pub certificate: u64,
+    /// No version, cipher suite or application protocol is common to both ends.
+    pub incompatible: u64,
+    /// What the peer sent is not TLS, or not valid there.
+    pub malformed: u64,
+    /// The peer closed or reset the connection.
+    pub closed: u64,
+    /// It was not completed in time.
+    pub timed_out: u64,
+}
+
+impl TlsFailures {
+    /// Each cause with its name.
+    pub fn by_cause(&self) -> [(&'static str, u64); 6] {
+        [
+            ("alert", self.alert),
+            ("certificate", self.certificate),
+            ("incompatible", self.incompatible),
+            ("malformed", self.malformed),
+            ("closed", self.closed),
+            ("timed out", self.timed_out),
+        ]
+    }
+}
+
 /// Rates of a group: its counts over the time under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionRates {
@@ -325,6 +385,9 @@ pub struct SessionRates {
     pub opened_per_second: f64,
     /// Sessions established in a second, while sessions started.
     pub established_per_second: f64,
+    /// Handshakes of TLS completed in a second, while sessions started; absent without TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshakes_per_second: Option<f64>,
     /// Sessions ended in a second, without those that the end of the run closed.
     pub ended_per_second: f64,
     /// Requests in a second.
@@ -355,6 +418,9 @@ pub struct SessionTimes {
     /// From the start to the established connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect: Option<PlannedActual>,
+    /// From the established connection to the completed handshake of TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshake: Option<PlannedActual>,
     /// From a request to the first byte of its response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte: Option<PlannedActual>,
@@ -419,6 +485,12 @@ pub struct SessionInterval {
     /// Sessions that the end of the run closed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unfinished: u64,
+    /// Handshakes of TLS that were completed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub handshakes: u64,
+    /// Handshakes of TLS that failed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub handshakes_failed: u64,
     /// Requests whose last byte was handed to TCP.
     pub requests: u64,
     /// Responses that were received whole.

@@ -66,6 +66,10 @@ fn sessions(groups: &[SessionInterval], passed_ns: u64) -> String {
         per_second(sum(|group| group.opened), passed_ns),
         human::count(sum(|group| group.open))
     );
+    let handshakes = sum(|group| group.handshakes);
+    if handshakes > 0 {
+        row += &format!("  handshakes {}", per_second(handshakes, passed_ns));
+    }
     let responses = sum(|group| group.responses);
     if responses > 0 || sum(|group| group.requests) > 0 {
         row += &format!("  responses {}", per_second(responses, passed_ns));

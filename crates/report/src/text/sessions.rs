@@ -11,7 +11,7 @@ use crate::columns::sent_bits_per_second;
 use crate::human;
 use crate::model::{
     PlannedActual, Report, SessionDatagrams, SessionEnd, SessionOneWay, SessionPairs, SessionRates,
-    SessionReport, SessionTimes, Stats, StatusCount,
+    SessionReport, SessionTimes, SessionTls, Stats, StatusCount,
 };
 
 /// Groups that are shown; the rest are in the JSON form.
@@ -44,6 +44,7 @@ fn group(group: &SessionReport, style: Style) -> String {
     line(&mut out, "  pairs: ", &group.pairs.as_ref().map_or_else(String::new, pairs));
     line(&mut out, "  datagrams: ", &group.datagrams.as_ref().map_or_else(String::new, datagrams));
     line(&mut out, "  one way: ", &group.one_way.as_ref().map_or_else(String::new, one_way));
+    line(&mut out, "  TLS: ", &group.tls.as_ref().map_or_else(String::new, tls));
     line(&mut out, "  rates: ", &all_rates(group));
     line(&mut out, "  statuses: ", &statuses(&group.statuses));
     out += &times(group, style);
@@ -67,7 +68,8 @@ fn heading(group: &SessionReport) -> String {
         SessionEnd::Server => format!("at {}", group.local),
     };
     let SessionReport { name, end, program, .. } = group;
-    clean(&format!("{name} ({}, {stack}, {program} {place})", end.name()))
+    let over = if group.tls.is_some() { " over TLS" } else { "" };
+    clean(&format!("{name} ({}, {stack}, {program}{over} {place})", end.name()))
 }
 
 /// Where sessions came from, and how many were asked for.
@@ -137,6 +139,41 @@ fn counters(group: &SessionReport) -> Vec<Block> {
     let mut blocks = vec![begun, ended, data];
     blocks.retain(|block| !block.is_empty());
     blocks
+}
+
+/// "1,000 handshakes, 990 resumed, 3 failed (2 certificate, 1 alert); TLS13_AES_256_GCM_SHA384".
+fn tls(of: &SessionTls) -> String {
+    let mut said = human::counted(of.handshakes, "handshake");
+    if of.resumed > 0 {
+        said += &format!(", {} resumed", human::count(of.resumed));
+    }
+    let causes = of.failed.by_cause().into_iter().filter(|(_, count)| *count > 0);
+    let causes: Vec<(&str, u64)> = causes.collect();
+    if !causes.is_empty() {
+        let failed = causes.iter().fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
+        let causes =
+            causes.iter().map(|(cause, count)| format!("{} {cause}", human::count(*count)));
+        let causes: Vec<String> = causes.collect();
+        said += &format!(", {} failed ({})", human::count(failed), causes.join(", "));
+    }
+    if of.truncated > 0 {
+        said += &format!(", {} without a closing alert", human::count(of.truncated));
+    }
+    let suites: Vec<String> = match of.suites.len() {
+        1 => of.suites.keys().map(|name| clean(name)).collect(),
+        _ => {
+            let each = of.suites.iter();
+            each.map(|(name, count)| format!("{} × {}", clean(name), human::count(*count)))
+                .collect()
+        }
+    };
+    if !suites.is_empty() {
+        said += &format!("; {}", suites.join(", "));
+    }
+    if let Some(why) = &of.first_failure {
+        said += &format!("; first failure: {}", clean(why));
+    }
+    said
 }
 
 /// "100 by the number, 100 in order, 100 with equal bytes, 1 of the client alone".
@@ -223,8 +260,11 @@ fn all_rates(group: &SessionReport) -> String {
 
 /// What happened in a second, as far as anything did.
 fn rates(rates: &SessionRates) -> String {
-    let starts =
-        [(rates.opened_per_second, "opened/s"), (rates.established_per_second, "established/s")];
+    let starts = [
+        (rates.opened_per_second, "opened/s"),
+        (rates.established_per_second, "established/s"),
+        (rates.handshakes_per_second.unwrap_or(0.0), "TLS handshakes/s"),
+    ];
     let counts = [
         (rates.ended_per_second, "ended/s"),
         (rates.requests_per_second, "requests/s"),
@@ -278,9 +318,10 @@ fn times(group: &SessionReport, style: Style) -> String {
     let heading =
         ["", "count", "min", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max", "mean"];
     let mut table = Table::new(&heading);
-    let SessionTimes { connect, first_byte, response, delay, session } = &group.times;
+    let SessionTimes { connect, handshake, first_byte, response, delay, session } = &group.times;
     let all = [
         ("connect", connect),
+        ("TLS handshake", handshake),
         ("first byte", first_byte),
         ("response", response),
         ("delay", delay),

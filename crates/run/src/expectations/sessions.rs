@@ -142,6 +142,7 @@ fn share(name: &str, group: GroupMeasures<'_>) -> Found {
         Whole::Messages => counts.messages_received.saturating_add(counts.messages_lost),
         Whole::Received => counts.responses.saturating_add(counts.messages_received),
         Whole::DataSegments => counts.data_segments,
+        Whole::Handshakes => counts.handshakes,
     };
     match of {
         0 => Found::Unknown(format!("there are no {}", whole.name())),
@@ -160,7 +161,7 @@ fn share_of_interval(name: &str, interval: &SessionInterval) -> Option<f64> {
         Whole::Requests => interval.requests,
         Whole::Received => interval.responses.saturating_add(interval.received_messages),
         // the language has no others in intervals
-        Whole::Messages | Whole::DataSegments => return None,
+        Whole::Messages | Whole::DataSegments | Whole::Handshakes => return None,
     };
     let part = counted(name, interval);
     (of > 0 || part > 0).then(|| (part as f64 / of.max(1) as f64).min(1.0))
@@ -171,6 +172,7 @@ fn amount(name: &str, interval: &SessionInterval) -> f64 {
     match name {
         "opened" => interval.opened as f64,
         "established" => interval.established as f64,
+        "handshakes" => interval.handshakes as f64,
         "requests" => interval.requests as f64,
         "responses" => interval.responses as f64,
         "goodput" => interval.delivered_bytes as f64 * 8.0,
@@ -189,6 +191,8 @@ fn counted(name: &str, interval: &SessionInterval) -> u64 {
         "failed" => interval.failed,
         "failed-here" => interval.failed_here,
         "unfinished" => interval.unfinished,
+        "handshakes" => interval.handshakes,
+        "handshakes.failed" => interval.handshakes_failed,
         "requests" => interval.requests,
         "responses" => interval.responses,
         "unexpected" => interval.unexpected,
@@ -206,6 +210,7 @@ fn rate(name: &str, rates: &SessionRates) -> Option<f64> {
     Some(match name {
         "opened" => rates.opened_per_second,
         "established" => rates.established_per_second,
+        "handshakes" => rates.handshakes_per_second?,
         "ended" => rates.ended_per_second,
         "requests" => rates.requests_per_second,
         "responses" => rates.responses_per_second,
@@ -229,6 +234,11 @@ fn counter(name: &str, summary: &SessionSummary) -> u64 {
         "unreachable" => counts.unreachable,
         "closed-early" => counts.closed_early,
         "malformed" => counts.malformed,
+        "tls-failed" => counts.tls_failed,
+        "handshakes" => counts.handshakes,
+        "handshakes.failed" => counts.handshakes_failed(),
+        "handshakes.resumed" => counts.handshakes_resumed,
+        "handshakes.truncated" => counts.tls_truncated,
         "abandoned" => counts.abandoned,
         "failed-here" => counts.failed_here,
         "unfinished" => counts.unfinished,
@@ -431,6 +441,11 @@ mod tests {
             unreachable: 1,
             closed_early: 1,
             malformed: 1,
+            tls_failed: 1,
+            handshakes: 1,
+            handshakes_resumed: 1,
+            handshakes_alert: 1,
+            tls_truncated: 1,
             abandoned: 1,
             failed_here: 1,
             unfinished: 1,

@@ -8,6 +8,7 @@ use wirebeat_engine::clock::Clock;
 use wirebeat_engine::port::{RxPort, TxPort};
 use wirebeat_meter::connections::ConnectionSample;
 use wirebeat_sockets::{HostStack, UdpStack};
+use wirebeat_tls::{Ends, TlsStack};
 use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::values::session::{StackChoice, Transport};
 use wirebeat_units::{Fault, Nanos};
@@ -68,9 +69,25 @@ impl<P: TxPort + Debug, R: RxPort + Debug, C: Clock + Debug> Carrier for OwnStac
     }
 }
 
+impl Carrier for TlsStack<AnyCarrier> {
+    fn counted(&self) -> Option<Counted> {
+        self.stack.0.counted()
+    }
+}
+
 /// One of them.
 #[derive(Debug)]
 pub(super) struct AnyCarrier(pub(super) Box<dyn Carrier>);
+
+impl AnyCarrier {
+    /// The same with TLS for the groups that have it, where any has.
+    pub(super) fn with_tls(self, tls: Vec<Option<Ends>>) -> AnyCarrier {
+        match tls.iter().any(Option::is_some) {
+            true => AnyCarrier(Box::new(TlsStack::new(self, tls))),
+            false => self,
+        }
+    }
+}
 
 impl Stack for AnyCarrier {
     fn apply(&mut self, now: Nanos, action: Action, programs: &mut dyn Programs) {

@@ -157,6 +157,8 @@ impl GrantedServer {
             cpu: None,
             core: Shard { core: 0, cores: 1 },
             sessions: mine,
+            // what is asked for has none
+            tls: Vec::new(),
             waiting: Waiting::Hybrid,
             drift: None,
             time: scenario.run.time,

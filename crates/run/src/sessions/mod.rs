@@ -18,6 +18,7 @@ mod pairs;
 mod ports;
 mod sample_times;
 mod simulated;
+mod tls;
 mod words;
 mod worker;
 
@@ -104,6 +105,7 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
         group.server = None;
     }
     let notices = checks::check(&sessions, scenario, &found)?;
+    let tls = tls::ends(&sessions)?;
     for port in found.iter().filter(|port| port.link.is_some()) {
         // of both ends of a cable, before either sends
         driver(ports::engine(port)?).prepare_receiver(port)?;
@@ -125,6 +127,7 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
                 port: port.name.clone(),
                 parts: own::parts((&mine, &sessions), port, (number, secret), 1)?,
                 sessions: mine,
+                tls: tls.clone(),
                 cable: port.spec.cable.clone(),
                 file: port.spec.file.as_ref().map(|file| options.path(file)),
             });
@@ -147,6 +150,7 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
                 cpu,
                 core: Shard { core: number, cores: of },
                 sessions: mine.clone(),
+                tls: tls.clone(),
                 waiting: match scenario.run.wait {
                     WaitChoice::Spin => Waiting::Spin,
                     WaitChoice::Hybrid => Waiting::Hybrid,

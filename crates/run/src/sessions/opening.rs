@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use wirebeat_converse::stack::ProfileId;
 use wirebeat_engine_linux::affinity;
 use wirebeat_sockets::{HostStack, KeepAlive, Limits, Profile, SocketsError, UdpProfile, UdpStack};
+use wirebeat_tls::Ends;
 use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::schedule::Shard;
 use wirebeat_traffic::values::session::Transport;
@@ -58,6 +59,10 @@ pub(super) fn open(
         Carriage::Own => (job.own.take(), Transport::Tcp),
         Carriage::System(transport) => (None, transport),
     };
+    let mine = job.sessions.groups.iter().zip(std::mem::take(&mut job.tls));
+    let tls: Vec<Option<Ends>> = mine
+        .map(|(group, ends)| ends.filter(|_| group.client.is_some() || group.server.is_some()))
+        .collect();
     if let Some(own) = own {
         let served = job.sessions.groups.iter().filter(|group| group.server.is_some());
         // all cores listen at the same addresses, which are told once
@@ -66,10 +71,11 @@ pub(super) fn open(
             let (address, port) = group.servers.get(0);
             Some((group.name.clone(), SocketAddr::new(address?, port)))
         };
-        return Ok((AnyCarrier(own), served.filter_map(first).collect()));
+        return Ok((AnyCarrier(own).with_tls(tls), served.filter_map(first).collect()));
     }
-    of_the_system(job, transport, Limits { connections, ..Limits::default() })
-        .map_err(|error| error.fault())
+    let opened = of_the_system(job, transport, Limits { connections, ..Limits::default() });
+    let (carrier, listening) = opened.map_err(|error| error.fault())?;
+    Ok((carrier.with_tls(tls), listening))
 }
 
 /// The system's sockets, with the listeners of servers.

@@ -307,6 +307,7 @@ fn described(
         end: side,
         stack: plan.stack.name().to_owned(),
         over_udp: plan.transport == Transport::Udp,
+        has_tls: plan.tls.is_some(),
         status_name: (plan.program == "dns").then_some(wirebeat_dns::rcode_name),
         program: plan.program.to_owned(),
         local,

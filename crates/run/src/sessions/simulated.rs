@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use wirebeat_converse::{Converse, End, Gates, Waiting};
-use wirebeat_endpoint::cable::{Cable, Tap, Way};
-use wirebeat_endpoint::{OnCable, OwnStack, step};
+use wirebeat_endpoint::cable::{Cable, CableRx, CableTx, Tap, Way};
+use wirebeat_endpoint::{OwnStack, step};
 use wirebeat_engine::loopback::VirtualClock;
 use wirebeat_engine::pcap::{PcapOptions, PcapTx};
 use wirebeat_engine::port::{PortError, TxMeta, TxPlan, TxPort};
 use wirebeat_meter::session::SessionCounts;
+use wirebeat_tls::{Ends, TlsStack};
 use wirebeat_traffic::program::script::Sessions;
 use wirebeat_traffic::scenario::CableSpec;
 use wirebeat_traffic::schedule::Shard;
@@ -35,6 +36,8 @@ pub(super) struct SimulatedEnd {
     pub(super) port: String,
     /// The groups, with the ends that are of this port.
     pub(super) sessions: Sessions,
+    /// Their TLS, by the numbers of groups that have it.
+    pub(super) tls: Vec<Option<Ends>>,
     pub(super) parts: OwnParts,
     pub(super) cable: CableSpec,
     /// Where its frames are written.
@@ -51,6 +54,11 @@ pub(super) struct Simulation {
     pub(super) interval: Nanos,
     pub(super) time: Option<Nanos>,
 }
+
+/// A TCP at an end of the cable, with TLS for the groups that have it.
+type OnTls = TlsStack<OwnStack<CableTx, CableRx, VirtualClock>>;
+/// Its programs.
+type OnCable = Converse<OnTls>;
 
 /// Both ends, ready to run.
 pub(super) struct Ready {
@@ -128,6 +136,7 @@ impl Simulation {
             }
             let onlooker = clock.of_onlooker();
             let stack = OwnStack::new(end.parts.settings, (tx, rx), onlooker, neighbours);
+            let stack = TlsStack::new(stack, end.tls);
             let core = Shard { core: 0, cores: 1 };
             let (drift, waiting) = (self.drift, Waiting::Sleep);
             Ok::<_, RunError>(Converse::new(&end.sessions, core, stack, BEGIN, drift, waiting))
@@ -212,7 +221,8 @@ impl Ready {
         shared.show(self.counts());
         let summaries = self.ends.iter().flat_map(|end| end.programs.summaries()).collect();
         let counted = self.ports.iter().zip(&self.ends);
-        let counted = counted.filter_map(|(port, end)| Some((port.clone(), end.stack.counted()?)));
+        let counted =
+            counted.filter_map(|(port, end)| Some((port.clone(), end.stack.stack.counted()?)));
         shared.end();
         Finished {
             summaries,
@@ -224,7 +234,11 @@ impl Ready {
     }
 
     fn step(&mut self, until: Nanos) -> Nanos {
-        step(&mut self.ends, &self.cable, &self.clock, until)
+        let next = |stack: &OnTls, now| match stack.has_actions() {
+            true => Some(now),
+            false => stack.stack.next_time(now),
+        };
+        step(&mut self.ends, next, (&self.cable, &self.clock), until)
     }
 
     fn has_failed(&self) -> bool {

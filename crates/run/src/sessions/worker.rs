@@ -13,6 +13,7 @@ use wirebeat_engine::drive::Update;
 use wirebeat_meter::connections::ConnectionGauges;
 use wirebeat_meter::session::{SessionCounts, SessionSummary};
 use wirebeat_netlink::Namespace;
+use wirebeat_tls::Ends;
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
 use wirebeat_traffic::schedule::Shard;
 use wirebeat_units::{Fault, Nanos};
@@ -55,6 +56,8 @@ pub(super) struct Job {
     pub(super) core: Shard,
     /// All groups, with the ends that are of this port.
     pub(super) sessions: Sessions,
+    /// Their TLS, by the numbers of groups that have it.
+    pub(super) tls: Vec<Option<Ends>>,
     pub(super) waiting: Waiting,
     pub(super) drift: Option<Nanos>,
     /// How long the run lasts, where the scenario says it.

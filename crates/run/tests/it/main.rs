@@ -64,6 +64,7 @@ mod sessions;
 mod slow_program;
 mod tcp_options;
 mod timestamps;
+mod tls_sessions;
 mod trace;
 mod two_hosts;
 mod udp_sessions;

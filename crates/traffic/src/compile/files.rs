@@ -134,6 +134,10 @@ impl Files {
             if captured || spec.program.files().contains(&name) {
                 return Some(here("program"));
             }
+            let of_tls = spec.tls.iter().flat_map(|tls| tls.files());
+            if let Some((key, _)) = of_tls.into_iter().find(|(_, file)| *file == name) {
+                return Some(here("tls").key(key));
+            }
             (spec.departures.file() == Some(name)).then(|| here("departures"))
         };
         let found = scenario.flows.iter().find_map(named);
@@ -145,7 +149,9 @@ impl Files {
     pub fn named_in(scenario: &Scenario) -> BTreeSet<&str> {
         let of_starts = scenario.sessions.values().filter_map(|spec| spec.departures.file());
         let sent = scenario.sessions.values().flat_map(|spec| spec.program.files());
-        scenario.flows.values().flat_map(names).chain(of_starts).chain(sent).collect()
+        let of_tls = scenario.sessions.values().filter_map(|spec| spec.tls.as_ref());
+        let of_tls = of_tls.flat_map(|tls| tls.files().map(|(_, file)| file));
+        scenario.flows.values().flat_map(names).chain(of_starts).chain(sent).chain(of_tls).collect()
     }
 
     fn file(&self, name: &str) -> Result<&File, Fault> {

@@ -91,12 +91,41 @@ pub struct SessionGroup {
     pub on_timeout: OnTimeout,
     /// What is asked of TCP.
     pub tcp: TcpSpec,
+    /// What is asked of TLS, where there is any.
+    pub tls: Option<Arc<TlsPlan>>,
     /// Time to live, or hop limit.
     pub ttl: Option<u8>,
     /// The ToS byte or traffic class.
     pub tos: Option<u8>,
     /// Whether IPv4 packets forbid to fragment them.
     pub dont_fragment: Option<bool>,
+}
+
+/// What is asked of TLS, with the contents of the files that it names.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TlsPlan {
+    /// The name that clients ask for; `None`: the address of the server.
+    pub server_name: Option<String>,
+    /// Whether clients check certificates.
+    pub verify: bool,
+    /// Certificates of authorities in PEM; `None`: those of the system, or that of our own server alone.
+    pub authority: Option<Arc<[u8]>>,
+    /// The certificate of servers in PEM and its private key; `None`: one is made.
+    pub identity: Option<(Arc<[u8]>, Arc<[u8]>)>,
+    /// Whether version 1.2 is offered, and 1.3.
+    pub versions: (bool, bool),
+    /// Whether sessions are resumed.
+    pub resume: bool,
+    /// Application protocols.
+    pub alpn: Vec<String>,
+}
+
+/// Without the private key.
+impl std::fmt::Debug for TlsPlan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let TlsPlan { server_name, verify, .. } = self;
+        write!(f, "TlsPlan {{ server_name: {server_name:?}, verify: {verify}, .. }}")
+    }
 }
 
 /// A pool and the order in which sessions take from it.

@@ -9,6 +9,7 @@ mod http;
 mod messages;
 mod rates;
 mod script;
+mod tls;
 mod udp;
 pub mod volume;
 
@@ -162,6 +163,8 @@ impl ScriptMaker<'_> {
             Some(_) => Some(Arc::new(self.server().map_err(invalid)?)),
             None => None,
         };
+        let tls = spec.tls.as_ref().map(|tls| tls::plan(tls, spec, self.files));
+        let tls = tls.transpose().map_err(|(key, why)| at("tls").key(key).invalid(why))?;
         let waits = match &spec.program {
             ProgramSpec::Capture(capture) => {
                 captured::longest_wait(self.files, capture).map_err(invalid)?
@@ -203,6 +206,7 @@ impl ScriptMaker<'_> {
             timeout: spec.timeout.saturating_add(waits),
             on_timeout: spec.on_timeout,
             tcp: spec.tcp.clone(),
+            tls: tls.map(Arc::new),
             ttl: spec.ttl.map(Into::into),
             tos: spec.dscp.map(|dscp| dscp.to_tos()),
             dont_fragment: spec.dont_fragment,

@@ -423,12 +423,14 @@ pub(super) fn sends_literally(step: &Step) -> bool {
 /// The `Host` of requests to a server that has no name: its address, and its port where it is not HTTP's.
 fn host(scenario: &Scenario, spec: &SessionSpec) -> String {
     let servers = super::servers(scenario, spec);
-    let port = servers.ports.as_ref().map_or(80, |ports| ports.get(0));
+    // RFC 9110 §4.2: the port of the scheme is left out
+    let usual = if spec.tls.is_some() { 443 } else { 80 };
+    let port = servers.ports.as_ref().map_or(usual, |ports| ports.get(0));
     let address = servers.addresses.get(0);
     let address = address.unwrap_or(std::net::Ipv4Addr::LOCALHOST.into());
     match port {
-        80 if address.is_ipv6() => format!("[{address}]"),
-        80 => address.to_string(),
+        port if port == usual && address.is_ipv6() => format!("[{address}]"),
+        port if port == usual => address.to_string(),
         port => std::net::SocketAddr::new(address, port).to_string(),
     }
 }

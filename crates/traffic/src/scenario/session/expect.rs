@@ -15,7 +15,7 @@ use crate::text::hint::{nearest, with_hint};
 use crate::text::printable;
 
 /// Counters that can be held against a number, by the names of reports.
-pub const COUNTERS: [&str; 26] = [
+pub const COUNTERS: [&str; 31] = [
     "due",
     "expired",
     "opened",
@@ -27,10 +27,15 @@ pub const COUNTERS: [&str; 26] = [
     "unreachable",
     "closed-early",
     "malformed",
+    "tls-failed",
     "abandoned",
     "failed-here",
     "unfinished",
     "failed",
+    "handshakes",
+    "handshakes.failed",
+    "handshakes.resumed",
+    "handshakes.truncated",
     "requests",
     "responses",
     "unexpected",
@@ -44,10 +49,20 @@ pub const COUNTERS: [&str; 26] = [
     "retransmitted-segments",
 ];
 /// Durations that can be held against a time.
-pub const TIMES: [&str; 9] =
-    ["connect", "first-byte", "response", "delay", "session", "lateness", "rtt", "gap", "jitter"];
+pub const TIMES: [&str; 10] = [
+    "connect",
+    "handshake",
+    "first-byte",
+    "response",
+    "delay",
+    "session",
+    "lateness",
+    "rtt",
+    "gap",
+    "jitter",
+];
 /// Counters that intervals have.
-const INTERVAL_COUNTERS: [&str; 16] = [
+const INTERVAL_COUNTERS: [&str; 18] = [
     "due",
     "expired",
     "opened",
@@ -56,6 +71,8 @@ const INTERVAL_COUNTERS: [&str; 16] = [
     "failed",
     "failed-here",
     "unfinished",
+    "handshakes",
+    "handshakes.failed",
     "requests",
     "responses",
     "unexpected",
@@ -66,9 +83,11 @@ const INTERVAL_COUNTERS: [&str; 16] = [
     "retransmitted-segments",
 ];
 /// Rates that intervals have.
-const INTERVAL_RATES: [&str; 5] = ["opened", "established", "requests", "responses", "goodput"];
+const INTERVAL_RATES: [&str; 6] =
+    ["opened", "established", "handshakes", "requests", "responses", "goodput"];
 /// Rates that can be held against a number a second.
-pub const RATES: [&str; 5] = ["opened", "established", "ended", "requests", "responses"];
+pub const RATES: [&str; 6] =
+    ["opened", "established", "handshakes", "ended", "requests", "responses"];
 /// Rates that can be held against a bit rate.
 pub const BIT_RATES: [&str; 2] = ["goodput", "acked"];
 
@@ -111,6 +130,8 @@ pub enum Whole {
     Received,
     /// TCP segments with data.
     DataSegments,
+    /// Completed handshakes of TLS.
+    Handshakes,
 }
 
 impl Whole {
@@ -119,8 +140,9 @@ impl Whole {
         Some(match name {
             "expired" => Whole::Due,
             "established" | "in-order" | "refused" | "timed-out" | "reset" | "unreachable"
-            | "closed-early" | "malformed" | "abandoned" | "failed-here" | "unfinished"
-            | "failed" => Whole::Opened,
+            | "closed-early" | "malformed" | "tls-failed" | "abandoned" | "failed-here"
+            | "unfinished" | "failed" | "handshakes" | "handshakes.failed" => Whole::Opened,
+            "handshakes.resumed" | "handshakes.truncated" => Whole::Handshakes,
             "responses" | "unexpected" | "lost-responses" | "late-responses"
             | "malformed-messages" => Whole::Requests,
             "received-messages" | "lost-messages" => Whole::Messages,
@@ -139,6 +161,7 @@ impl Whole {
             Whole::Messages => "messages one way",
             Whole::Received => "responses and messages",
             Whole::DataSegments => "segments with data",
+            Whole::Handshakes => "completed handshakes",
         }
     }
 }
@@ -315,6 +338,16 @@ fn rate(name: &str, value: &str) -> Result<u64, Fault> {
 }
 
 impl Expectation {
+    /// Whether only sessions with TLS have it.
+    pub(crate) fn is_of_tls(&self) -> bool {
+        match &self.measured {
+            Measured::Counter(name) => name.starts_with("handshakes") || name == "tls-failed",
+            Measured::Rate(name) => name == "handshakes",
+            Measured::Time { of, .. } => of == "handshake",
+            Measured::Status(_) | Measured::Rcode(_) => false,
+        }
+    }
+
     /// What is invalid where the program has this name and these timers.
     pub(crate) fn check(&self, program: &str, timers: &[String]) -> Result<(), Fault> {
         match &self.measured {
@@ -365,10 +398,10 @@ impl Measured {
     /// What the name says.
     fn read(parts: &Parts<'_>) -> Result<Measured, Fault> {
         let name = parts.measured;
+        if COUNTERS.contains(&name) {
+            return Ok(Measured::Counter(name.to_owned()));
+        }
         let Some((of, rest)) = name.split_once('.') else {
-            if COUNTERS.contains(&name) {
-                return Ok(Measured::Counter(name.to_owned()));
-            }
             if TIMES.contains(&name) {
                 return Err(fault!(
                     "'{name}' is a duration"; "say which of them, for example {name}.p99"
@@ -490,6 +523,11 @@ mod tests {
             "status.5xx <= 10",
             "rate.established >= 1000/s",
             "rate.goodput > 1Gbps",
+            "handshakes.failed == 0",
+            "handshakes.resumed >= 90%",
+            "interval.handshakes.failed == 0",
+            "handshake.p99 < 5ms",
+            "rate.handshakes >= 500/s",
         ] {
             assert_eq!(text.parse::<Expectation>().unwrap().to_string(), text);
         }

@@ -10,6 +10,7 @@ pub mod mix;
 pub mod pool;
 pub mod program;
 pub mod size;
+pub mod tls;
 mod udp;
 
 use std::num::{NonZeroU32, NonZeroU64};
@@ -37,6 +38,7 @@ pub use mix::Mix;
 pub use pool::PoolSpec;
 pub use program::ProgramSpec;
 pub use size::DataSize;
+pub use tls::{TlsSpec, TlsVersion};
 
 /// The most groups of sessions of a scenario.
 pub const MAX_GROUPS: usize = 1000;
@@ -123,6 +125,9 @@ pub struct SessionSpec {
     /// What is asked of TCP.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tcp: TcpSpec,
+    /// TLS between the program and TCP, with what is asked of it. Default: none.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tls: Option<TlsSpec>,
     /// Time to live, or hop limit. Default: the system's.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ttl: Option<std::num::NonZeroU8>,
@@ -140,6 +145,11 @@ pub struct SessionSpec {
 impl SessionSpec {
     /// That what is expected of it can be measured.
     pub(super) fn check_expectation(&self, expectation: &Expectation) -> Result<(), Fault> {
+        if expectation.is_of_tls() && self.tls.is_none() {
+            return Err(
+                fault!("these sessions have no TLS, so there are no handshakes"; "add 'tls', or leave it out"),
+            );
+        }
         expectation.check(self.program.name(), &self.program.timers())
     }
 }
@@ -216,6 +226,7 @@ impl SessionSpec {
             timeout: default_timeout(),
             on_timeout: OnTimeout::default(),
             tcp: TcpSpec::default(),
+            tls: None,
             ttl: None,
             dscp: None,
             dont_fragment: None,
@@ -284,6 +295,7 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
     }
     pool::check_macs(scenario, name, spec)?;
     udp::check(name, spec)?;
+    tls::check(spec).map_err(|(key, why)| below(here(), key).invalid(why))?;
     check_pair(spec).map_err(|why| at("pair").invalid(why))?;
     abilities::check(spec).map_err(|(key, why)| below(here(), key).invalid(why))?;
     if spec.from.is_none() && spec.to.is_none() {
@@ -367,6 +379,12 @@ fn check_far(
     if spec.transport == Transport::Udp {
         return Err(at("transport").invalid(fault!(
             "port '{port}' is on another host, and a listener there serves sessions over TCP only";
+            "run 'wirebeat serve' there, and leave '{key}' out"
+        )));
+    }
+    if spec.tls.is_some() {
+        return Err(at("tls").invalid(fault!(
+            "port '{port}' is on another host, and a listener there has no certificates and reads no files";
             "run 'wirebeat serve' there, and leave '{key}' out"
         )));
     }
