@@ -77,6 +77,7 @@ const ALL: &[Example] = examples![
     ),
     ("round-trips", "Sessions: round trips by TCP, planned every 10 ms"),
     ("dns-load", "Sessions: queries of DNS over UDP and TCP"),
+    ("slowloris", "Sessions: slow clients that a web server holds, and others that ask meanwhile"),
 ];
 
 const EXAMPLES: &str = "\

@@ -18,8 +18,8 @@ use wirebeat_units::Nanos;
 use crate::alarms::Alarms;
 use crate::gates::{self, Gates};
 use crate::greeting::Greeting;
-use crate::interpreter::sends_one_way;
 use crate::messages::Messages;
+use crate::misbehaviour::acts_by_time;
 use crate::pacer::Pacer;
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
 use crate::sessions::AllSessions;
@@ -569,8 +569,8 @@ impl Conversations {
             Some(packed) => packed.waits_for_stop(),
             None => self.sessions.get_whole(key).is_some_and(|session| match session.wait {
                 Wait::Unlimited | Wait::Stop => true,
-                // it pauses between two messages
-                Wait::Time => side.is_some_and(|side| sends_one_way(session, side)),
+                // it pauses between two messages, or acts
+                Wait::Time => side.is_some_and(|side| acts_by_time(session, side)),
                 _ => false,
             }),
         };

@@ -5,7 +5,7 @@ use wirebeat_traffic::values::session::Transport;
 use wirebeat_units::Nanos;
 
 use crate::conversations::{Conversations, Group, first_greeting, first_protocol};
-use crate::interpreter::sends_one_way;
+use crate::misbehaviour::{acts_by_time, note_end_by_peer};
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{
     Action, Connection, ConnectionStats, ProfileId, Programs, Reason, SessionKey, TlsEvent,
@@ -58,9 +58,12 @@ impl Programs for Conversations {
         Some(key)
     }
 
-    fn opening(&mut self, _now: Nanos, key: SessionKey, connection: Connection) {
-        if let Some(session) = self.session(key) {
-            session.connection = Some(connection);
+    fn opening(&mut self, now: Nanos, key: SessionKey, connection: Connection) {
+        let Some((session, side)) = self.both(key) else { return };
+        session.connection = Some(connection);
+        if side.is_half_open() && session.fate.is_none() {
+            // nothing else comes of it
+            self.go_on(now, key);
         }
     }
 
@@ -152,6 +155,7 @@ impl Programs for Conversations {
             | Protocol::OneWay(_) => ROOM,
             Protocol::Echo(kept) => KEPT.saturating_sub(kept.len()),
             Protocol::Dns(dns) => dns.room(),
+            Protocol::Misbehaviour(state) => state.room(),
             Protocol::HttpServer(http) if http.pending.is_empty() => KEPT,
             Protocol::HttpServer(_) if session.fate.is_some() => ROOM,
             Protocol::HttpServer(_) => 0,
@@ -185,6 +189,7 @@ impl Programs for Conversations {
             Protocol::OneWay(_) => self.received_one_way(now, key, bytes),
             Protocol::Echo(_) => self.received_echo(key, bytes),
             Protocol::Dns(_) => self.received_dns(now, key, bytes),
+            Protocol::Misbehaviour(_) => self.received_misbehaving(key, bytes.len()),
             Protocol::Text(_) => self.received_text(now, key, bytes),
         }
     }
@@ -201,6 +206,18 @@ impl Programs for Conversations {
         let program = self.groups.get(usize::from(group)).map(|of| of.plan.program);
         // a response of DNS says that it is one; messages one way are answered by nobody
         program.is_some_and(|program| !matches!(program, "dns" | "messages"))
+    }
+
+    fn misbehaved(&mut self, key: SessionKey) {
+        if let Some((_, side)) = self.both(key) {
+            side.meter.counts.misbehaved += 1;
+        }
+    }
+
+    fn answered(&mut self, key: SessionKey) {
+        if let Some((_, side)) = self.both(key) {
+            side.meter.counts.answered_misbehaviour += 1;
+        }
     }
 
     fn unwanted(&mut self, ProfileId(group): ProfileId) {
@@ -236,7 +253,7 @@ impl Programs for Conversations {
             Wait::Unlimited if is_early => self.give_up(now, key, Fate::ClosedEarly),
             Wait::PeerClose | Wait::Unlimited => self.go_on(now, key),
             // what has no end by itself ends
-            Wait::Time if sends_one_way(session, side) => self.go_on(now, key),
+            Wait::Time if acts_by_time(session, side) => self.go_on(now, key),
             // what is left to do needs nothing of the peer, or will see that it is gone
             Wait::Nothing
             | Wait::Connect
@@ -259,6 +276,9 @@ impl Programs for Conversations {
         if session.fate == Some(Fate::ClosedEarly) && side.end == End::Server && is_left {
             // it was the end of the run, and not the client
             session.fate = Some(Fate::Unfinished);
+        }
+        if reason == Reason::Reset && session.fate.is_none() {
+            note_end_by_peer(session, side, now);
         }
         let counts = &mut side.meter.counts;
         let closed_early = match session.fate {

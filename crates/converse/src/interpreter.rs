@@ -7,6 +7,7 @@ use wirebeat_units::Nanos;
 use crate::conversations::Conversations;
 use crate::events::{KEPT, first_byte};
 use crate::greeting::GREETING;
+use crate::misbehaviour::{Misbehaved, acts_by_time};
 use crate::outgoing::{PREFIX, generated};
 use crate::session::{DataWait, End, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{Action, SessionKey};
@@ -40,7 +41,7 @@ impl Conversations {
             Wait::Time if matches!(session.protocol, Protocol::HttpClient(_)) => {}
             Wait::Time if session.protocol.asks_by_dns() => {}
             // the gap between two messages is over, not the messages themselves
-            Wait::Time if sends_one_way(session, side) => {}
+            Wait::Time if acts_by_time(session, side) => {}
             Wait::Unlimited => {
                 let bytes = session.out.cut();
                 side.meter.counts.offered_bytes += bytes;
@@ -91,6 +92,11 @@ impl Conversations {
                 Op::Messages(plan) => match self.send_by_plan(now, key, plan) {
                     true => Outcome::Next,
                     false => return,
+                },
+                Op::Misbehave => match self.misbehave(now, key) {
+                    Misbehaved::Waits => return,
+                    Misbehaved::Over => Outcome::Next,
+                    Misbehaved::Ended => Outcome::Jump(u16::MAX),
                 },
                 Op::Reset => {
                     session.fate = Some(Fate::Done);
@@ -394,11 +400,6 @@ impl Conversations {
             _ => self.go_on(now, key),
         }
     }
-}
-
-/// Whether the session is at messages one way.
-pub(crate) fn sends_one_way(session: &Session, side: &Side) -> bool {
-    matches!(side.script.ops.get(usize::from(session.pc)), Some(Op::Messages(_)))
 }
 
 /// An op that needs the session and its side alone.

@@ -16,6 +16,7 @@ mod greeting;
 mod http;
 mod interpreter;
 mod messages;
+mod misbehaviour;
 pub mod newcomers;
 mod one_way;
 mod outgoing;

@@ -425,6 +425,7 @@ mod tests {
             datagrams: false,
             compares: true,
             dns: None,
+            misbehaviour: None,
         }
     }
 

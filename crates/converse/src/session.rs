@@ -13,6 +13,7 @@ use crate::dns::DnsState;
 use crate::few::Few;
 use crate::greeting::Greeting;
 use crate::messages::Messages;
+use crate::misbehaviour::MisbehaviourState;
 use crate::one_way::OneWayState;
 use crate::outgoing::Outgoing;
 use crate::stack::Connection;
@@ -123,6 +124,8 @@ pub(crate) enum Protocol {
     Messages(Messages),
     /// Messages one way.
     OneWay(Box<OneWayState>),
+    /// A client that misbehaves.
+    Misbehaviour(Box<MisbehaviourState>),
     /// What is sent back and not taken yet.
     Echo(Vec<u8>),
     /// The last bytes before a text that is waited for.

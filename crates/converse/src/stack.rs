@@ -45,6 +45,37 @@ pub enum Action {
     Finish(Connection),
     /// Gives the connection up with RST. [`Programs::ended`] follows with [`Reason::Aborted`].
     Abort(Connection),
+    /// Sends a segment that a sound TCP does not send; the connection stays as it is. [`Programs::misbehaved`] follows when it has
+    /// left, and [`Programs::answered`] with each answer. Only our own TCP does it.
+    Forge(Connection, Forged),
+}
+
+/// A segment that a sound TCP does not send, by where its connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forged {
+    /// Where it begins.
+    pub seq: Place,
+    /// By how much it acknowledges more than has arrived.
+    pub ack: i32,
+    /// Bytes of data, which are others than those that programs send.
+    pub bytes: u16,
+    /// Whether it is a RST.
+    pub reset: bool,
+    /// Whether its checksum is wrong.
+    pub wrong_checksum: bool,
+}
+
+/// A place among the sequence numbers of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// So far from the first that the peer has not acknowledged.
+    Acknowledged(i32),
+    /// So far from the next that is sent.
+    Next(i32),
+    /// So far from the first behind the peer's window.
+    BehindWindow(i32),
+    /// This number, as who does not see the connection guesses it.
+    Number(u32),
 }
 
 /// Why a connection ended.
@@ -182,6 +213,12 @@ pub trait Programs {
     fn message(&mut self, now: Nanos, session: SessionKey, bytes: &[u8]) {
         self.received(now, session, bytes);
     }
+
+    /// A segment left that a sound TCP does not send: a forged one, or the SYN of a session that is not opened in full.
+    fn misbehaved(&mut self, _session: SessionKey) {}
+
+    /// The peer answered such a segment, by an acknowledgment that acknowledges nothing.
+    fn answered(&mut self, _session: SessionKey) {}
 
     /// Whether servers of `profile` answer whatever comes, an answer of another server too. They take nothing from who may be one.
     fn answers_anything(&self, _profile: ProfileId) -> bool {

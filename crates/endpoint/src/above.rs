@@ -11,6 +11,7 @@ use wirebeat_stack::{Accept, Application, Event, Received, Session, SessionId, T
 use wirebeat_units::Nanos;
 
 use crate::kept::AllKept;
+use crate::misbehaving::Misbehaving;
 use crate::own::Listeners;
 
 /// How many bytes of data without an end the TCP has beyond what it may send: more than an acknowledgment lets go, and little enough
@@ -65,6 +66,7 @@ pub(crate) struct Between {
     connections: Vec<Known>,
     kept: AllKept,
     pub(crate) wishes: Vec<Wish>,
+    pub(crate) misbehaving: Misbehaving,
     scratch: Box<[u8]>,
     totals: Totals,
 }
@@ -76,6 +78,7 @@ impl Between {
             connections: Vec::new(),
             kept: AllKept::default(),
             wishes: Vec::with_capacity(1024),
+            misbehaving: Misbehaving::default(),
             scratch: vec![0; SCRATCH].into(),
             totals: Totals::default(),
         }
@@ -206,6 +209,7 @@ impl Above<'_> {
         if let Some(known) = self.between.known(id) {
             *known = Known::NONE;
         }
+        self.between.misbehaving.forget(id);
         let stats = ConnectionStats {
             rtt: self.between.totals.rtt,
             acked: self.between.totals.acked,

@@ -14,6 +14,7 @@ pub mod cable;
 mod checked;
 mod kept;
 mod local;
+mod misbehaving;
 mod own;
 mod simulated;
 #[cfg(test)]

@@ -21,6 +21,7 @@ use wirebeat_wire::ip::{Protocol, Version};
 use crate::above::{Above, Between, Wish, failure_of};
 use crate::below::{Below, Outbox};
 use crate::local::ClientPorts;
+use crate::misbehaving::{Arrived, HALF_OPEN};
 use crate::udp::{DATAGRAMS, DatagramCounters, DatagramProfile, Udp};
 
 /// Timers of so many sessions ring before arrivals have their turn.
@@ -81,6 +82,8 @@ pub struct Settings {
     pub core: Shard,
     /// The ports of the clients of each group, where they are given.
     pub client_ports: Vec<Option<PortPool>>,
+    /// Whether the clients of each group open their sessions by half.
+    pub half_open: Vec<bool>,
 }
 
 /// What was counted beside the TCP's own counters.
@@ -126,6 +129,7 @@ pub struct OwnStack<P, R, C> {
     neighbours: Neighbours,
     ports: ClientPorts,
     of_clients: u8,
+    half_open: Vec<bool>,
     /// Sessions that wait for their next hop to be found.
     unresolved: VecDeque<Waiting>,
     /// The number of the next of them.
@@ -157,6 +161,7 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
             neighbours,
             ports: ClientPorts::of(settings.core, settings.client_ports),
             of_clients,
+            half_open: settings.half_open,
             unresolved: VecDeque::new(),
             next_waiting: WAITING,
             now,
@@ -204,7 +209,8 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
 
     /// When something is to be done without anything arriving.
     pub fn next_time(&self, now: Nanos) -> Option<Nanos> {
-        if self.tcp.has_output() || self.udp.has_output() {
+        let forges = self.between.misbehaving.has_output();
+        if self.tcp.has_output() || self.udp.has_output() || forges {
             return Some(now);
         }
         [self.tcp.next_timer(now), self.neighbours.next_time()].into_iter().flatten().min()
@@ -275,6 +281,7 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
             return;
         }
         let is_datagrams = self.udp.has(profile.0);
+        let by_half = self.half_open.get(usize::from(profile.0)).is_some_and(|by_half| *by_half);
         let mut tries = self.ports.tries(local.port());
         let opened = loop {
             let from = (local.ip(), local.port());
@@ -287,7 +294,16 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
                 local_port,
                 remote_port: remote.port(),
             };
+            let misbehaving = &mut self.between.misbehaving;
             let opened = match is_datagrams {
+                false if by_half => {
+                    let open = Open { tuple, profile: profile.0 as u8, user: 0 };
+                    match misbehaving.begin(now, session, open, &self.tcp, programs) {
+                        true => Ok(None),
+                        false => Err(OpenError::InUse),
+                    }
+                }
+                false if misbehaving.is_in_use(&tuple) => Err(OpenError::InUse),
                 true => self.udp.connect(now, (session, profile), &tuple, programs).map(|()| None),
                 false => {
                     let open = Open { tuple, profile: profile.0 as u8, user: 0 };
@@ -353,7 +369,14 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
         let (below, neighbours) = (&mut self.below, &mut self.neighbours);
         let mut out = Outbox { below, neighbours, now, len: 0 };
         self.tcp.transmit(now, &mut above, &mut out);
-        self.udp.transmit(now, above.programs, &mut out);
+        let Above { between, programs, .. } = above;
+        if between.misbehaving.has_output() {
+            let mut misbehaving = std::mem::take(&mut between.misbehaving);
+            let key = |id| between.key(id);
+            misbehaving.transmit(now, &self.tcp, programs, key, &mut out);
+            between.misbehaving = misbehaving;
+        }
+        self.udp.transmit(now, programs, &mut out);
         // packets to those who were not known have asked for them
         self.below.send_neighbours(now, &mut self.neighbours);
         self.below.flush();
@@ -377,6 +400,13 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
             if is_icmp && udp.receive_icmp(*now, packet, &mut *programs) {
                 return;
             }
+            let looked = match is_icmp {
+                true => Arrived::Ordinary,
+                false => between.misbehaving.look(*now, packet, tcp, &mut *programs),
+            };
+            if looked == Arrived::Taken {
+                return;
+            }
             let mut above = Above {
                 now: *now,
                 between: &mut *between,
@@ -388,6 +418,12 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
                 tcp.receive_icmp(*now, packet, &mut above);
             } else {
                 tcp.receive(*now, packet, Checksum::VerifyOrPartial, &mut above);
+            }
+            if let Arrived::Acknowledgment(id, acked) = looked
+                && tcp.info(id).is_some_and(|info| info.acked == acked)
+                && let Some(key) = above.between.key(id)
+            {
+                above.programs.answered(key);
             }
             // windows open with what programs take
             while let Some(wish) =
@@ -431,6 +467,15 @@ impl<P: TxPort, R: RxPort, C: Clock> Stack for OwnStack<P, R, C> {
                     Action::Finish(_) => self.udp.finish(id),
                     Action::Abort(_) => self.udp.end(now, id, Reason::Aborted, programs),
                     _ => self.udp.offer(id),
+                }
+            }
+            Action::Abort(Connection(id)) if (HALF_OPEN..DATAGRAMS).contains(&id) => {
+                self.between.misbehaving.end(now, id, Reason::Aborted, programs);
+            }
+            Action::Forge(Connection(id), forged) => {
+                let id = SessionId(id);
+                if let Some(key) = self.between.key(id) {
+                    self.between.misbehaving.forge(id, key, &self.tcp, &forged);
                 }
             }
             Action::Send(Connection(id)) => self.offer(SessionId(id), programs),
@@ -499,7 +544,7 @@ impl<P: TxPort, R: RxPort, C: Clock> Stack for OwnStack<P, R, C> {
     }
 
     fn open(&self) -> usize {
-        self.tcp.open_sessions() + self.udp.open()
+        self.tcp.open_sessions() + self.udp.open() + self.between.misbehaving.open()
     }
 
     fn look(&mut self, Connection(id): Connection) -> Option<ConnectionSample> {

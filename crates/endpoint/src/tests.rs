@@ -1,5 +1,7 @@
 //! Whole programs over our own TCP at both ends of a cable, on a virtual clock.
 
+mod misbehaving;
+
 use std::net::IpAddr;
 
 use wirebeat_converse::{Converse, End, Gates, Waiting};
@@ -9,7 +11,7 @@ use wirebeat_meter::session::SessionSummary;
 use wirebeat_neighbours::{Hosts, Link, Neighbours, Settings as HostSettings};
 use wirebeat_stack::{Limits, Profile, Reading};
 use wirebeat_traffic::compile::{Files, compile_sessions};
-use wirebeat_traffic::program::script::Sessions;
+use wirebeat_traffic::program::script::{SessionGroup, Sessions};
 use wirebeat_traffic::scenario::Scenario;
 use wirebeat_traffic::schedule::Shard;
 use wirebeat_traffic::values::session::Transport;
@@ -62,6 +64,7 @@ fn end(
         timestamp: None,
         core: Shard::WHOLE,
         client_ports: Vec::new(),
+        half_open: mine.groups.iter().map(SessionGroup::opens_by_half).collect(),
     };
     let stack = OwnStack::new(settings, cable, clock.of_onlooker(), neighbours);
     let core = Shard { core: 0, cores: 1 };

@@ -102,6 +102,12 @@ counts! {
         messages_duplicate
         /// Received messages one way whose times are of another host's clock: they have no delay.
         messages_of_other_clocks
+        /// Acts of clients that misbehave: forged segments and SYNs that left, pieces of requests, readings.
+        misbehaved
+        /// Acknowledgments that acknowledge nothing, by which the peer answered forged segments and SYNs.
+        answered_misbehaviour
+        /// Sessions that the peer closed or reset while their client misbehaved.
+        ended_by_peer
         /// Bytes that programs asked to be sent.
         offered_bytes
         /// Bytes that the stack took. With sockets: that the kernel took.

@@ -430,6 +430,14 @@ impl Programs for Between<'_> {
         self.programs.message(now, session, bytes);
     }
 
+    fn misbehaved(&mut self, session: SessionKey) {
+        self.programs.misbehaved(session);
+    }
+
+    fn answered(&mut self, session: SessionKey) {
+        self.programs.answered(session);
+    }
+
     fn answers_anything(&self, profile: ProfileId) -> bool {
         self.programs.answers_anything(profile)
     }
@@ -460,9 +468,11 @@ impl Programs for Between<'_> {
             }
             // another may have its number soon
             self.layer.actions.retain(|action| match action {
-                Action::Send(of) | Action::Receive(of) | Action::Finish(of) | Action::Abort(of) => {
-                    *of != connection
-                }
+                Action::Send(of)
+                | Action::Receive(of)
+                | Action::Finish(of)
+                | Action::Abort(of)
+                | Action::Forge(of, _) => *of != connection,
                 Action::Connect { .. } => true,
             });
         }

@@ -70,7 +70,7 @@ fn down(now: Nanos, action: Action, between: &mut Between<'_>) -> Option<Action>
             let tells = key.is_none_or(|key| between.finishes(key));
             tells.then_some(action)
         }
-        Action::Abort(_) => Some(action),
+        Action::Abort(_) | Action::Forge(..) => Some(action),
     }
 }
 

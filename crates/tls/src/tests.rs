@@ -113,7 +113,7 @@ impl Stack for Tcp {
         match action {
             Action::Connect { session, .. } => self.session = Some(session),
             Action::Send(_) => self.offered = true,
-            Action::Receive(_) => {}
+            Action::Receive(_) | Action::Forge(..) => {}
             Action::Finish(_) => (self.finishing, self.offered) = (true, true),
             Action::Abort(_) => {
                 self.wire.borrow_mut().fin[1 - self.side] = true;

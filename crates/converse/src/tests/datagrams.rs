@@ -71,7 +71,7 @@ impl Stack for Network {
                 programs.established(now, session, Connection(number));
             }
             Action::Send(Connection(number)) => self.send(now, number, programs),
-            Action::Receive(_) => {}
+            Action::Receive(_) | Action::Forge(..) => {}
             Action::Finish(Connection(number)) => {
                 self.send(now, number, programs);
                 self.end(now, number, Reason::InOrder, programs);

@@ -134,7 +134,7 @@ impl Stack for Memory {
                 }
                 self.pull(now, connection, programs);
             }
-            Action::Receive(_) => {}
+            Action::Receive(_) | Action::Forge(..) => {}
             Action::Finish(connection) => {
                 self.pull(now, connection, programs);
                 if let Some(end) = self.end(connection) {

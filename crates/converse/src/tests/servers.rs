@@ -53,7 +53,7 @@ impl Stack for Peers {
                 self.aborted += 1;
                 programs.ended(now, session, Reason::Aborted, ConnectionStats::default());
             }
-            Action::Connect { .. } | Action::Receive(_) => {}
+            Action::Connect { .. } | Action::Receive(_) | Action::Forge(..) => {}
         }
     }
 

@@ -216,7 +216,7 @@ impl Stack for Hostile<'_> {
                 programs.opening(now, session, connection);
             }
             // when the script says so
-            Action::Send(_) | Action::Receive(_) => {}
+            Action::Send(_) | Action::Receive(_) | Action::Forge(..) => {}
             Action::Finish(Connection(at)) => {
                 if let Some(peer) = self.peers.get_mut(at as usize) {
                     peer.finished = true;

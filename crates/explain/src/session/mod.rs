@@ -1,7 +1,8 @@
 //! A group of sessions: who talks to whom, when sessions start, what they say, and what they need.
 //!
-//! `volume.rs` is how much that is, `needs.rs` what it takes of the machine.
+//! `volume.rs` is how much that is, `needs.rs` what it takes of the machine, `misbehaviour.rs` what clients do that misbehave.
 
+mod misbehaviour;
 mod needs;
 #[cfg(test)]
 mod tests;
@@ -51,6 +52,9 @@ pub fn explain(page: &mut Page, checked: &Checked, number: usize, shown: Shown) 
         flow::departures(page, &checked.sessions.starts, flow, shown.departures);
     }
     page.fact("program", &program(&spec.program));
+    if let Some(of) = spec.program.misbehaviour() {
+        page.more(&misbehaviour::limits(of, spec, group));
+    }
     if spec.transport == Transport::Udp {
         page.more(&over_udp(spec, group));
     }
@@ -336,6 +340,7 @@ fn program(program: &ProgramSpec) -> String {
             Some(number) => format!("session {number} of the capture {}", capture.file),
             None => format!("the session of the capture {}", capture.file),
         },
+        ProgramSpec::Misbehave(of) => misbehaviour::program(of),
         ProgramSpec::Steps(steps) => format!(
             "written out: {} of the client, {} of the server",
             human::counted(steps.client.len() as u64, "step"),

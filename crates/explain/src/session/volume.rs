@@ -3,6 +3,7 @@
 use wirebeat_traffic::compile::volume::{MSS, Volume, Volumes, count};
 use wirebeat_traffic::program::script::{Op, Script, SessionGroup};
 use wirebeat_traffic::scenario::departures::Duration;
+use wirebeat_traffic::scenario::session::program::Misbehave;
 use wirebeat_traffic::scenario::session::{ProgramSpec, SessionSpec, Transport};
 use wirebeat_units::{Layer, Nanos, human};
 
@@ -80,6 +81,22 @@ fn thinks(script: &Script) -> f64 {
     waits.map(|law| law.get(0).get() as f64 / 1e9).sum()
 }
 
+/// For how many seconds a client misbehaves, where its peer does not end it before.
+fn misbehaves_for(of: &Misbehave, group: &SessionGroup) -> f64 {
+    let all = |time: Nanos| time.get() as f64 / 1e9;
+    match (of.forged(), of.time()) {
+        (Some(forged), _) => match &forged.gap {
+            Duration::Fixed(gap) => f64::from(forged.segments.get()) * all(*gap),
+            Duration::Drawn(drawn) => {
+                f64::from(forged.segments.get()) * drawn.mean().unwrap_or(0.0) / 1e9
+            }
+        },
+        (None, Some(time)) => all(time),
+        (None, None) if group.stop < Nanos::MAX => all(group.stop.saturating_sub(group.start)),
+        (None, None) => 0.0,
+    }
+}
+
 /// How many seconds a session lasts by its pauses alone, on average.
 pub(super) fn pauses(spec: &SessionSpec, group: &SessionGroup) -> f64 {
     let mean = |time: &Option<Duration>| match time {
@@ -101,6 +118,7 @@ pub(super) fn pauses(spec: &SessionSpec, group: &SessionGroup) -> f64 {
             let ends = [&group.client, &group.server].into_iter().flatten();
             ends.map(|script| thinks(script)).sum()
         }
+        ProgramSpec::Misbehave(of) => misbehaves_for(of, group),
         ProgramSpec::Bulk(_) | ProgramSpec::Steps(_) => 0.0,
     };
     program.max(mean(&spec.hold))

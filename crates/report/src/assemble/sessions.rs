@@ -9,9 +9,9 @@ use wirebeat_units::{FrameRate, Nanos};
 use super::rates::digits;
 use crate::model::{
     Expectation, FindingKind, PlannedActual, SessionBytes, SessionConnections, SessionDatagrams,
-    SessionEnd, SessionEnds, SessionInterval, SessionIntervals, SessionMessages, SessionOneWay,
-    SessionPairs, SessionRates, SessionReport, SessionSegments, SessionStarts, SessionTimes,
-    SessionTls, Stats, StatusCount, TlsFailures,
+    SessionEnd, SessionEnds, SessionInterval, SessionIntervals, SessionMessages,
+    SessionMisbehaviour, SessionOneWay, SessionPairs, SessionRates, SessionReport, SessionSegments,
+    SessionStarts, SessionTimes, SessionTls, Stats, StatusCount, TlsFailures,
 };
 
 /// The transport that a report names; where it names none, that is TCP.
@@ -152,6 +152,7 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
         datagrams: group.datagrams,
         one_way: one_way(&group.summary),
         tls: group.has_tls.then(|| tls(&group.summary)),
+        misbehaviour: misbehaviour(counts),
         rates: group.rates(duration),
         statuses: statuses.collect(),
         times: times(&group.summary),
@@ -194,6 +195,16 @@ fn one_way(SessionSummary { counts, arrivals, .. }: &SessionSummary) -> Option<S
         gap_ns: Stats::of(&arrivals.gap),
         jitter_ns: Stats::of(&arrivals.jitter),
         length_bytes: Stats::of(&arrivals.length),
+    })
+}
+
+/// What its clients did that misbehave, if anything.
+fn misbehaviour(counts: &SessionCounts) -> Option<SessionMisbehaviour> {
+    let any = counts.misbehaved > 0 || counts.ended_by_peer > 0;
+    any.then_some(SessionMisbehaviour {
+        acts: counts.misbehaved,
+        answered: counts.answered_misbehaviour,
+        ended_by_peer: counts.ended_by_peer,
     })
 }
 
@@ -289,6 +300,9 @@ pub fn session_interval(
         malformed: counts.malformed_messages,
         sent_messages: counts.messages_sent,
         received_messages: counts.messages_received,
+        misbehaved: counts.misbehaved,
+        answered: counts.answered_misbehaviour,
+        ended_by_peer: counts.ended_by_peer,
         sent_bytes: counts.sent_bytes,
         acked_bytes: counts.acked_bytes,
         delivered_bytes: counts.delivered_bytes,

@@ -34,9 +34,9 @@ pub use json::Json;
 pub use replay::{HeldBack, LeftOut, OutOfOrder, ProbeNumbers, Replay, Shortened};
 pub use session::{
     PlannedActual, SessionBytes, SessionConnections, SessionDatagrams, SessionEnd, SessionEnds,
-    SessionInterval, SessionIntervals, SessionMessages, SessionOneWay, SessionPairs, SessionRates,
-    SessionReport, SessionSegments, SessionStarts, SessionTimes, SessionTls, StatusCount,
-    TlsFailures,
+    SessionInterval, SessionIntervals, SessionMessages, SessionMisbehaviour, SessionOneWay,
+    SessionPairs, SessionRates, SessionReport, SessionSegments, SessionStarts, SessionTimes,
+    SessionTls, StatusCount, TlsFailures,
 };
 pub use stack::{
     StackArrivals, StackBytes, StackDatagrams, StackLink, StackRecoveries, StackReport,

@@ -71,6 +71,9 @@ pub struct SessionReport {
     /// Handshakes of TLS; absent where the sessions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<SessionTls>,
+    /// What its clients did that misbehave, and their peers; absent where they did nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misbehaviour: Option<SessionMisbehaviour>,
     /// Rates over the time under way; absent where no time passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<SessionRates>,
@@ -372,6 +375,18 @@ impl TlsFailures {
     }
 }
 
+/// What clients did that misbehave, and what their peers did. The way they misbehave is in `program`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionMisbehaviour {
+    /// What they did: forged segments and SYNs that left, pieces of requests, readings.
+    pub acts: u64,
+    /// Acknowledgments that acknowledge nothing new, by which peers answered forged segments (challenge acknowledgments, RFC 5961), and
+    /// the answers to SYNs.
+    pub answered: u64,
+    /// Sessions that the peer closed or reset meanwhile; `timers_ns` has when.
+    pub ended_by_peer: u64,
+}
+
 /// Rates of a group: its counts over the time under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionRates {
@@ -516,6 +531,15 @@ pub struct SessionInterval {
     /// Messages one way that were received.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub received_messages: u64,
+    /// What clients did that misbehave.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub misbehaved: u64,
+    /// By how many acknowledgments peers answered it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub answered: u64,
+    /// Sessions that peers ended while their clients misbehaved.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ended_by_peer: u64,
     /// Bytes that TCP took.
     pub sent_bytes: u64,
     /// Bytes that the peer acknowledged.

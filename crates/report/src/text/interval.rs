@@ -92,7 +92,8 @@ fn sessions(groups: &[SessionInterval], passed_ns: u64) -> String {
     }
     let looks: Vec<SessionConnections> = of(end).filter_map(|group| group.connections).collect();
     row += &connections(&looks);
-    let marks: [(&str, Counter); 5] = [
+    let marks: [(&str, Counter); 6] = [
+        ("ended by peer", |group| group.ended_by_peer),
         ("sent again", |group| group.retransmitted_segments),
         ("failed", |group| group.failed),
         ("expired", |group| group.expired),

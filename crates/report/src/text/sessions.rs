@@ -10,8 +10,8 @@ use super::table::{Cell, NOTHING, Table};
 use crate::columns::sent_bits_per_second;
 use crate::human;
 use crate::model::{
-    PlannedActual, Report, SessionDatagrams, SessionEnd, SessionOneWay, SessionPairs, SessionRates,
-    SessionReport, SessionTimes, SessionTls, Stats, StatusCount,
+    PlannedActual, Report, SessionDatagrams, SessionEnd, SessionMisbehaviour, SessionOneWay,
+    SessionPairs, SessionRates, SessionReport, SessionTimes, SessionTls, Stats, StatusCount,
 };
 
 /// Groups that are shown; the rest are in the JSON form.
@@ -45,6 +45,8 @@ fn group(group: &SessionReport, style: Style) -> String {
     line(&mut out, "  datagrams: ", &group.datagrams.as_ref().map_or_else(String::new, datagrams));
     line(&mut out, "  one way: ", &group.one_way.as_ref().map_or_else(String::new, one_way));
     line(&mut out, "  TLS: ", &group.tls.as_ref().map_or_else(String::new, tls));
+    let misbehaved = group.misbehaviour.as_ref().map_or_else(String::new, misbehaviour);
+    line(&mut out, "  misbehaviour: ", &misbehaved);
     line(&mut out, "  rates: ", &all_rates(group));
     line(&mut out, "  statuses: ", &statuses(&group.statuses));
     out += &times(group, style);
@@ -246,6 +248,19 @@ fn one_way(of: &SessionOneWay) -> String {
         directions.push(received);
     }
     directions.join("; ")
+}
+
+/// "1,000 acts, answered by 500 acknowledgments; 12 sessions ended by the peer meanwhile".
+fn misbehaviour(of: &SessionMisbehaviour) -> String {
+    let answered = match of.answered {
+        0 => String::new(),
+        count => format!(", answered by {}", human::counted(count, "acknowledgment")),
+    };
+    let ended = match of.ended_by_peer {
+        0 => "no session ended by the peer meanwhile".to_owned(),
+        count => format!("{} ended by the peer meanwhile", human::counted(count, "session")),
+    };
+    format!("{}{answered}; {ended}", human::counted(of.acts, "act"))
 }
 
 /// The rates of a group, and what it sent in a second where TCP does not say what of that was acknowledged.

@@ -137,6 +137,12 @@ impl AskedServing {
                 fault!("it says what servers do not need"; "run the same Wirebeat on both hosts"),
             );
         }
+        if spec.program.misbehaviour().is_some() {
+            return Err(fault!(
+                "a listener serves no clients that misbehave";
+                "run 'wirebeat serve' there, and leave 'to' out"
+            ));
+        }
         let captured = spec.program.capture().map(|capture| capture.file.as_str());
         if let Some(file) = spec.program.files().into_iter().next().or(captured) {
             return Err(fault!(

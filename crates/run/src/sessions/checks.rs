@@ -353,6 +353,8 @@ fn closes_first(scenario: &Scenario, group: &str) -> Option<bool> {
             Some(messages.direction != Direction::Reverse || messages.is_endless())
         }
         ProgramSpec::RequestResponse(_) | ProgramSpec::Echo(_) | ProgramSpec::Dns(_) => Some(true),
+        // a server that has had enough closes first
+        ProgramSpec::Misbehave(_) => None,
         // steps and captures may leave it to the peer
         ProgramSpec::Steps(_) | ProgramSpec::Capture(_) => None,
     }

@@ -133,6 +133,7 @@ pub(super) fn parts(
             timestamp: None,
             core: Shard { core: 0, cores },
             client_ports: client_ports(sessions, cores)?,
+            half_open: sessions.groups.iter().map(SessionGroup::opens_by_half).collect(),
         },
         hosts: hosts(sessions, port, (number, secret))?,
         frame_max: mtu + HEADER,

@@ -36,6 +36,7 @@ mod limits;
 mod links;
 mod live;
 mod loss;
+mod misbehaviour;
 mod model;
 mod multicast;
 mod neighbours;

@@ -131,6 +131,28 @@ impl Server {
         Server::start(bed, folder, Start { program: "nginx", arguments, port })
     }
 
+    /// nginx with the settings that it has by itself, on port 80.
+    pub fn nginx_as_it_comes(bed: &Testbed) -> Server {
+        let folder = Folder::new();
+        contents(&folder);
+        let at = folder.path().display();
+        let config = format!(
+            "daemon off; error_log {at}/error.log; pid {at}/pid; events {{ }}\n\
+             http {{ client_body_temp_path {at}/body; proxy_temp_path {at}/proxy; fastcgi_temp_path {at}/fastcgi;\n\
+             scgi_temp_path {at}/scgi; uwsgi_temp_path {at}/uwsgi; access_log off;\n\
+             server {{ listen 80; root {at}/www; }} }}\n"
+        );
+        folder.write("nginx.conf", config);
+        let file = folder.path().join("nginx.conf").display().to_string();
+        let arguments = vec!["-c".to_owned(), file, "-p".to_owned(), at.to_string()];
+        Server::start(bed, folder, Start { program: "nginx", arguments, port: 80 })
+    }
+
+    /// What it says of errors (nginx).
+    pub fn errors(&self) -> String {
+        fs::read_to_string(self.folder.path().join("error.log")).unwrap_or_default()
+    }
+
     /// Apache, without the modules that its distribution adds.
     pub fn apache(bed: &Testbed) -> Server {
         let folder = Folder::new();

@@ -366,6 +366,8 @@ impl Stack for UdpStack {
             Action::Send(Connection(number))
             | Action::Receive(Connection(number))
             | Action::Finish(Connection(number)) => number,
+            // refused by the checks of the language
+            Action::Forge(..) => return,
         };
         let Some(session) = self.sessions.get_mut(number) else { return };
         match action {

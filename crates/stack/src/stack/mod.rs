@@ -6,9 +6,11 @@
 
 mod arrivals;
 mod commands;
+mod forge;
 mod icmp;
 mod waiting;
 
+pub use forge::{Forged, ForgedSegment, Place};
 use wirebeat_units::Nanos;
 use wirebeat_wire::ip::Version;
 

@@ -6,6 +6,7 @@ pub mod frames;
 mod headers;
 mod image;
 pub mod lengths;
+pub mod misbehaviour;
 pub mod pace;
 mod recorded;
 pub mod script;

@@ -11,6 +11,7 @@ use wirebeat_dns::RecordType;
 use wirebeat_units::{Comparison, Nanos};
 
 use super::Program;
+use super::misbehaviour::{Misbehaviour, Way};
 use crate::distribution::Sampler;
 use crate::distribution::draw::Key;
 use crate::values::session::{
@@ -128,6 +129,15 @@ impl std::fmt::Debug for TlsPlan {
     }
 }
 
+impl SessionGroup {
+    /// Whether its clients begin to open sessions and do not open them in full.
+    pub fn opens_by_half(&self) -> bool {
+        let script = self.client.as_ref();
+        let way = script.and_then(|script| script.misbehaviour).map(|of| of.way);
+        way == Some(Way::HalfOpen)
+    }
+}
+
 /// A pool and the order in which sessions take from it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolWalk {
@@ -228,6 +238,8 @@ pub struct Script {
     pub compares: bool,
     /// What it asks for or answers, where the program is DNS.
     pub dns: Option<DnsPart>,
+    /// How it misbehaves, where it is a client that does.
+    pub misbehaviour: Option<Misbehaviour>,
 }
 
 /// An end of DNS.
@@ -393,6 +405,8 @@ pub enum Op {
     Messages(OneWay),
     /// DNS, as the script's part of it says: until all queries were answered, or until the peer closes.
     Dns,
+    /// Misbehaves, as the script's part of it says.
+    Misbehave,
     /// A request begins.
     Request,
     /// Its response is complete.

@@ -7,6 +7,7 @@ mod captured;
 mod dns;
 mod http;
 mod messages;
+mod misbehave;
 mod rates;
 mod script;
 mod tls;
@@ -177,7 +178,7 @@ impl ScriptMaker<'_> {
             from: spec.from.clone(),
             to: spec.to.clone(),
             both_ends: spec.from.is_some() && spec.to.is_some(),
-            program: spec.program.name(),
+            program: spec.program.title(),
             client,
             server,
             pair: spec.pair,
@@ -205,7 +206,7 @@ impl ScriptMaker<'_> {
             // an end that waits as it did in a capture is no silent peer
             timeout: spec.timeout.saturating_add(waits),
             on_timeout: spec.on_timeout,
-            tcp: spec.tcp.clone(),
+            tcp: misbehave::tcp(spec),
             tls: tls.map(Arc::new),
             ttl: spec.ttl.map(Into::into),
             tos: spec.dscp.map(|dscp| dscp.to_tos()),

@@ -6,7 +6,7 @@ use wirebeat_units::{Fault, fault};
 
 use super::http::{self, Persistence};
 use super::whole;
-use super::{captured, dns, messages, udp};
+use super::{captured, dns, messages, misbehave, udp};
 use crate::compile::Files;
 use crate::distribution::draw::{Key, Purpose};
 use crate::program::script::{
@@ -89,6 +89,7 @@ impl<'a> ScriptMaker<'a> {
             datagrams: self.spec.transport == Transport::Udp,
             compares: true,
             dns: None,
+            misbehaviour: None,
         }
     }
 
@@ -120,6 +121,7 @@ impl<'a> ScriptMaker<'a> {
                 self.written_out(&steps.client, &mut script)?;
             }
             ProgramSpec::Capture(capture) => captured::end(self, capture, &mut script, true)?,
+            ProgramSpec::Misbehave(spec) => misbehave::client(self, spec, scenario, &mut script)?,
         }
         Ok(script)
     }
@@ -144,6 +146,7 @@ impl<'a> ScriptMaker<'a> {
                 self.written_out(&steps.server, &mut script)?;
             }
             ProgramSpec::Capture(capture) => captured::end(self, capture, &mut script, false)?,
+            ProgramSpec::Misbehave(_) => misbehave::server(self, &mut script)?,
         }
         Ok(script)
     }
@@ -165,7 +168,12 @@ impl<'a> ScriptMaker<'a> {
         spec.file.as_ref().map(|name| self.file(name)).transpose()
     }
 
-    fn http_client(&mut self, spec: &Http, host: &str, script: &mut Script) -> Result<(), Fault> {
+    pub(super) fn http_client(
+        &mut self,
+        spec: &Http,
+        host: &str,
+        script: &mut Script,
+    ) -> Result<(), Fault> {
         script.content = self.content(spec)?;
         let file = script.content.as_ref().map(|content| content.len() as u64);
         let waits = spec.expect_continue;
@@ -207,7 +215,7 @@ impl<'a> ScriptMaker<'a> {
         Ok(())
     }
 
-    fn http_server(&mut self, spec: &Http, script: &mut Script) -> Result<(), Fault> {
+    pub(super) fn http_server(&mut self, spec: &Http, script: &mut Script) -> Result<(), Fault> {
         script.content = self.content(spec)?;
         let size = match &script.content {
             Some(content) => LengthLaw::Fixed(content.len() as u64),
@@ -421,7 +429,7 @@ pub(super) fn sends_literally(step: &Step) -> bool {
 }
 
 /// The `Host` of requests to a server that has no name: its address, and its port where it is not HTTP's.
-fn host(scenario: &Scenario, spec: &SessionSpec) -> String {
+pub(super) fn host(scenario: &Scenario, spec: &SessionSpec) -> String {
     let servers = super::servers(scenario, spec);
     // RFC 9110 §4.2: the port of the scheme is left out
     let usual = if spec.tls.is_some() { 443 } else { 80 };

@@ -47,7 +47,7 @@ pub(super) fn client(maker: &mut ScriptMaker<'_>, script: &mut Script) -> Result
         }
         ProgramSpec::Capture(capture) => captured::end(maker, capture, script, true)?,
         // refused by the checks
-        ProgramSpec::Http(_) | ProgramSpec::Bulk(_) => {}
+        ProgramSpec::Http(_) | ProgramSpec::Bulk(_) | ProgramSpec::Misbehave(_) => {}
     }
     Ok(())
 }
@@ -72,7 +72,7 @@ pub(super) fn server(maker: &mut ScriptMaker<'_>, script: &mut Script) -> Result
         }
         ProgramSpec::Capture(capture) => captured::end(maker, capture, script, false)?,
         // refused by the checks
-        ProgramSpec::Http(_) | ProgramSpec::Bulk(_) => {}
+        ProgramSpec::Http(_) | ProgramSpec::Bulk(_) | ProgramSpec::Misbehave(_) => {}
     }
     Ok(())
 }

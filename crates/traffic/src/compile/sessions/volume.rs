@@ -159,6 +159,8 @@ pub fn volumes(spec: &SessionSpec, group: &SessionGroup) -> Volumes {
                 None => Volumes { up: received, down: Some(sent) },
             }
         }
+        // what a server says to that is its own
+        ProgramSpec::Misbehave(_) => Volumes::default(),
         ProgramSpec::Steps(steps) => {
             let Steps { client, server } = &**steps;
             let of = |here: &[Step], there: &[Step], ours| match ours {

@@ -15,7 +15,7 @@ use crate::text::hint::{nearest, with_hint};
 use crate::text::printable;
 
 /// Counters that can be held against a number, by the names of reports.
-pub const COUNTERS: [&str; 31] = [
+pub const COUNTERS: [&str; 34] = [
     "due",
     "expired",
     "opened",
@@ -42,6 +42,9 @@ pub const COUNTERS: [&str; 31] = [
     "lost-responses",
     "late-responses",
     "malformed-messages",
+    "misbehaved",
+    "answered",
+    "ended-by-peer",
     "sent-messages",
     "received-messages",
     "lost-messages",
@@ -62,7 +65,7 @@ pub const TIMES: [&str; 10] = [
     "jitter",
 ];
 /// Counters that intervals have.
-const INTERVAL_COUNTERS: [&str; 18] = [
+const INTERVAL_COUNTERS: [&str; 21] = [
     "due",
     "expired",
     "opened",
@@ -79,6 +82,9 @@ const INTERVAL_COUNTERS: [&str; 18] = [
     "lost-responses",
     "late-responses",
     "malformed-messages",
+    "misbehaved",
+    "answered",
+    "ended-by-peer",
     "damaged",
     "retransmitted-segments",
 ];
@@ -141,7 +147,9 @@ impl Whole {
             "expired" => Whole::Due,
             "established" | "in-order" | "refused" | "timed-out" | "reset" | "unreachable"
             | "closed-early" | "malformed" | "tls-failed" | "abandoned" | "failed-here"
-            | "unfinished" | "failed" | "handshakes" | "handshakes.failed" => Whole::Opened,
+            | "unfinished" | "failed" | "handshakes" | "handshakes.failed" | "ended-by-peer" => {
+                Whole::Opened
+            }
             "handshakes.resumed" | "handshakes.truncated" => Whole::Handshakes,
             "responses" | "unexpected" | "lost-responses" | "late-responses"
             | "malformed-messages" => Whole::Requests,

@@ -6,6 +6,7 @@
 
 mod abilities;
 pub mod expect;
+mod misbehave;
 pub mod mix;
 pub mod pool;
 pub mod program;
@@ -173,7 +174,8 @@ fn check_pair(spec: &SessionSpec) -> Result<(), Fault> {
         ProgramSpec::Http(_)
         | ProgramSpec::Dns(_)
         | ProgramSpec::Steps(_)
-        | ProgramSpec::Capture(_) => false,
+        | ProgramSpec::Capture(_)
+        | ProgramSpec::Misbehave(_) => false,
     };
     match fits {
         true => Ok(()),
@@ -297,6 +299,7 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
     udp::check(name, spec)?;
     tls::check(spec).map_err(|(key, why)| below(here(), key).invalid(why))?;
     check_pair(spec).map_err(|why| at("pair").invalid(why))?;
+    misbehave::check(scenario, name, spec)?;
     abilities::check(spec).map_err(|(key, why)| below(here(), key).invalid(why))?;
     if spec.from.is_none() && spec.to.is_none() {
         return Err(here().invalid(fault!(

@@ -87,6 +87,9 @@ fn of_program(program: &ProgramSpec) -> Result<(), (Option<&'static str>, Fault)
             ),
         )),
         ProgramSpec::Messages(messages) => size("size", &messages.size),
+        ProgramSpec::Misbehave(_) => {
+            Err((None, fault!("it is TCP that is misused"; "leave 'transport: udp' out")))
+        }
         // what a session of a capture says is known when the capture was read
         ProgramSpec::Dns(_) | ProgramSpec::Capture(_) => Ok(()),
         ProgramSpec::Steps(steps) => {

@@ -7,6 +7,7 @@ pub mod echo;
 pub mod exchange;
 pub mod http;
 pub mod messages;
+pub mod misbehave;
 pub mod steps;
 pub mod variables;
 
@@ -26,6 +27,7 @@ pub use echo::Echo;
 pub use exchange::Exchange;
 pub use http::{Http, HttpBody, Method};
 pub use messages::Messages;
+pub use misbehave::Misbehave;
 pub use steps::{Step, Steps};
 pub use variables::{Condition, Jump, Numbers};
 
@@ -48,6 +50,8 @@ pub enum ProgramSpec {
     Steps(Box<Steps>),
     /// A session out of a capture.
     Capture(Box<Capture>),
+    /// A client that misbehaves in one way.
+    Misbehave(Box<Misbehave>),
 }
 
 impl ProgramSpec {
@@ -66,6 +70,23 @@ impl ProgramSpec {
             ProgramSpec::Dns(_) => "dns",
             ProgramSpec::Steps(_) => "steps",
             ProgramSpec::Capture(_) => "capture",
+            ProgramSpec::Misbehave(_) => "misbehave",
+        }
+    }
+
+    /// The name that reports have.
+    pub fn title(&self) -> &'static str {
+        match self {
+            ProgramSpec::Misbehave(misbehave) => misbehave.title(),
+            other => other.name(),
+        }
+    }
+
+    /// How its client misbehaves.
+    pub fn misbehaviour(&self) -> Option<&Misbehave> {
+        match self {
+            ProgramSpec::Misbehave(misbehave) => Some(misbehave),
+            _ => None,
         }
     }
 
@@ -81,6 +102,7 @@ impl ProgramSpec {
             ProgramSpec::Dns(dns) => dns.check().map_err(named),
             ProgramSpec::Steps(steps) => steps.check(),
             ProgramSpec::Capture(capture) => capture.check().map_err(named),
+            ProgramSpec::Misbehave(misbehave) => misbehave.check().map_err(named),
         }
     }
 
@@ -105,6 +127,7 @@ impl ProgramSpec {
     pub fn timers(&self) -> Vec<String> {
         match self {
             ProgramSpec::Steps(steps) => steps.timers(),
+            ProgramSpec::Misbehave(misbehave) => misbehave.timers(),
             _ => Vec::new(),
         }
     }
@@ -137,6 +160,7 @@ kinds! {
     "dns" Dns Box::deserialize, described::<Dns>;
     "steps" Steps Box::deserialize, described::<Steps>;
     "capture" Capture Box::deserialize, described::<Capture>;
+    "misbehave" Misbehave Box::deserialize, described::<Misbehave>;
 }
 
 impl Serialize for ProgramSpec {
@@ -179,11 +203,9 @@ impl JsonSchema for ProgramSpec {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let [http, exchange, bulk, echo, messages, dns, steps, capture] =
-            ProgramSpec::plain_schemas(generator);
-        json_schema!({
-            "description": "What both ends of a session say.",
-            "anyOf": [{ "enum": ProgramSpec::WORDS }, http, exchange, bulk, echo, messages, dns, steps, capture]
-        })
+        let kinds = ProgramSpec::plain_schemas(generator);
+        let words = serde_json::json!({ "enum": ProgramSpec::WORDS });
+        let all: Vec<serde_json::Value> = std::iter::once(words).chain(kinds).collect();
+        json_schema!({ "description": "What both ends of a session say.", "anyOf": all })
     }
 }
