@@ -69,6 +69,13 @@ const ALL: &[Example] = examples![
     ("tcp-throughput", "Sessions: throughput both ways, as iperf asks for it"),
     ("session-mix", "Sessions: a mix of applications at a total bandwidth, in no time"),
     ("office", "Sessions: those of a capture, said again", "office.pcap"),
+    (
+        "mix-provider",
+        "Sessions: applications of a provider, in the shape of T-Rex's SFR, at any bandwidth"
+    ),
+    ("mix-enterprise", "Sessions: applications of an enterprise, at any bandwidth"),
+    ("mix-mobile", "Sessions: applications of a mobile network, at any bandwidth"),
+    ("mix-iot", "Sessions: many small devices, at any bandwidth"),
     ("idle-million", "Sessions: a million that are open at a time, in memory"),
     ("firewall-table", "Sessions: how many a firewall has room for"),
     (

@@ -72,6 +72,8 @@ pub struct Converse<S> {
     schedules: Vec<Started>,
     /// Groups that wait for another to begin.
     waiting_groups: Vec<Gated>,
+    /// Groups that stop when they have reached what they are to reach.
+    until: Vec<u16>,
     /// Groups that others wait for, as long as sessions of them may be established here.
     watched: Vec<u16>,
     due: Vec<Departure>,
@@ -120,7 +122,10 @@ impl<S: Stack> Converse<S> {
             let flows: Vec<u32> = of.starts.into_iter().collect();
             Gated { group, schedule: schedule(&flows) }
         });
+        let until = (0_u16..).zip(&sessions.groups);
+        let until = until.filter(|(_, group)| group.client.is_some() && group.until.is_some());
         Converse {
+            until: until.map(|(group, _)| group).collect(),
             next_stop: programs.next_stop(begin),
             schedules: vec![Started { schedule: schedule(&at_once), begin, end: Nanos::MAX }],
             waiting_groups: gated.collect(),
@@ -183,10 +188,37 @@ impl<S: Stack> Converse<S> {
         });
     }
 
-    /// Whether a group waits here that may begin at once.
+    /// Stops groups that have reached what they were to reach. What was due until now has been, or is, started.
+    fn stop_reached(&mut self, now: Nanos) {
+        let gates = Arc::clone(&self.programs.gates);
+        let mut reached = Vec::new();
+        self.until.retain(|group| {
+            let goes_on = !gates.has_reached(*group);
+            reached.extend((!goes_on).then_some(*group));
+            goes_on
+        });
+        for &group in &reached {
+            self.programs.stop_group(group, now);
+            for &flow in &self.flows {
+                if self.groups.get(flow as usize) != Some(&group) {
+                    continue;
+                }
+                for Started { schedule, begin, .. } in &mut self.schedules {
+                    let behind = now.saturating_sub(*begin).saturating_add(Nanos::new(1));
+                    schedule.change(flow, behind, None);
+                }
+            }
+        }
+        if !reached.is_empty() {
+            self.programs.end_endless(now);
+        }
+    }
+
+    /// Whether a group waits here that may begin at once, or goes on that is to stop.
     fn may_pass(&self) -> bool {
         let gates = &self.programs.gates;
         self.waiting_groups.iter().any(|of| gates.opened(of.group).is_some())
+            || self.until.iter().any(|group| gates.has_reached(*group))
     }
 
     /// One turn from `now` on: what is due, and what happens until something else is due, at the latest until `until`. Returns the
@@ -194,6 +226,9 @@ impl<S: Stack> Converse<S> {
     pub fn turn(&mut self, now: Nanos, until: Nanos) -> Nanos {
         if !self.waiting_groups.is_empty() {
             self.pass_gates();
+        }
+        if !self.until.is_empty() {
+            self.stop_reached(now);
         }
         let (mut starts_left, mut started) = (false, 0);
         for Started { schedule, begin, end } in &mut self.schedules {
@@ -312,6 +347,7 @@ impl<S: Stack> Converse<S> {
         }
         self.schedules.clear();
         self.waiting_groups.clear();
+        self.until.clear();
     }
 
     /// No session starts any more; those that are open go on.

@@ -413,7 +413,15 @@ impl Conversations {
 
     /// How long the session waits for its peer.
     pub(crate) fn timeout(&self, key: SessionKey) -> Nanos {
-        self.group(key).map_or(Nanos::MAX, |group| group.plan.timeout)
+        let Some(side) = self.sessions.side(key) else { return Nanos::MAX };
+        let group = self.group_of.get(usize::from(side));
+        let Some(group) = group.and_then(|&of| self.groups.get(usize::from(of))) else {
+            return Nanos::MAX;
+        };
+        match group.server == Some(side) {
+            true => group.plan.timeout.saturating_add(group.plan.silence),
+            false => group.plan.timeout,
+        }
     }
 
     /// Its alarm rings: a time that it waited for, or the end of its patience.

@@ -1,4 +1,5 @@
-//! Groups that begin when another has so many sessions established, on whatever core and at whatever port those are.
+//! Groups that begin when another has so many sessions established, or stop when they have them themselves, on whatever core and at
+//! whatever port those are.
 //!
 //! What loops of a run share: a counter for each group that waits, touched by sessions of the groups that are waited for alone and
 //! read once in a turn by the loops that wait; and whether the run is over, so that no loop takes the end of a session for the peer's doing.
@@ -9,11 +10,19 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
 use wirebeat_units::Nanos;
 
+/// What becomes of a group when there is what is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Does {
+    Begin,
+    Stop,
+}
+
 /// What one group waits for.
 #[derive(Debug)]
 struct Gate {
     /// The group that waits.
     group: u16,
+    does: Does,
     /// The group that is waited for, and how many of its sessions are to be established.
     watched: u16,
     needed: u64,
@@ -46,25 +55,30 @@ impl Gates {
     pub fn new<'a>(shares: impl Iterator<Item = &'a Sessions> + Clone) -> Arc<Gates> {
         let groups = shares.clone().next().map_or(&[][..], |sessions| &sessions.groups);
         let waiting = (0_u16..).zip(groups);
-        let gate = |(group, plan): (u16, &SessionGroup)| {
-            let after = plan.after?;
+        let gate = |group: u16, does: Does, watched: u16, needed: u64| {
             let watches = |sessions: &&Sessions| {
-                sessions.groups.get(usize::from(after.group)).is_some_and(counts)
+                sessions.groups.get(usize::from(watched)).is_some_and(counts)
             };
-            Some(Gate {
+            Gate {
                 group,
-                watched: after.group,
-                needed: after.established,
+                does,
+                watched,
+                needed,
                 established: AtomicU64::new(0),
                 opened: AtomicU64::new(u64::MAX),
                 loops: AtomicU32::new(shares.clone().filter(watches).count() as u32),
-            })
+            }
         };
-        Arc::new(Gates { all: waiting.filter_map(gate).collect(), over: AtomicBool::new(false) })
+        let gates = |(group, plan): (u16, &SessionGroup)| {
+            let after = plan.after.map(|of| gate(group, Does::Begin, of.group, of.established));
+            let until = plan.until.map(|needed| gate(group, Does::Stop, group, needed));
+            after.into_iter().chain(until)
+        };
+        Arc::new(Gates { all: waiting.flat_map(gates).collect(), over: AtomicBool::new(false) })
     }
 
-    fn of(&self, group: u16) -> Option<&Gate> {
-        self.all.iter().find(|gate| gate.group == group)
+    fn of(&self, group: u16, does: Does) -> Option<&Gate> {
+        self.all.iter().find(|gate| gate.group == group && gate.does == does)
     }
 
     /// The run closes its clients from now on: said before the first of them is closed.
@@ -93,8 +107,14 @@ impl Gates {
 
     /// When the group began that waits; `None`: not yet.
     pub(crate) fn opened(&self, group: u16) -> Option<Nanos> {
-        let opened = self.of(group)?.opened.load(Ordering::Acquire);
+        let opened = self.of(group, Does::Begin)?.opened.load(Ordering::Acquire);
         (opened < u64::MAX).then_some(Nanos::new(opened))
+    }
+
+    /// Whether a group has the sessions that it was to reach.
+    pub(crate) fn has_reached(&self, group: u16) -> bool {
+        let gate = self.of(group, Does::Stop);
+        gate.is_some_and(|gate| gate.opened.load(Ordering::Acquire) < u64::MAX)
     }
 
     /// A loop establishes no more sessions of `group`.
@@ -107,7 +127,7 @@ impl Gates {
 
     /// Whether the group never begins: nobody establishes what it waits for any more.
     pub(crate) fn is_vain(&self, group: u16) -> bool {
-        self.of(group).is_some_and(|gate| gate.loops.load(Ordering::Acquire) == 0)
+        self.of(group, Does::Begin).is_some_and(|gate| gate.loops.load(Ordering::Acquire) == 0)
             && self.opened(group).is_none()
     }
 }

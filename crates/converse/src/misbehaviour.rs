@@ -73,7 +73,7 @@ impl Conversations {
                 self.begin_misbehaviour(now, key, plan);
                 continue;
             }
-            let Protocol::Misbehaviour(state) = &session.protocol else { continue };
+            let Protocol::Misbehaviour(state) = &mut session.protocol else { continue };
             if session.peer_closed {
                 note_end_by_peer(session, side, now);
                 session.protocol = Protocol::None;
@@ -83,9 +83,14 @@ impl Conversations {
             let end = end.min(stop);
             let did_all = plan.acts.is_some_and(|acts| state.acts >= acts.into());
             if end <= now || did_all && state.next <= now {
-                session.protocol = Protocol::None;
-                if plan.way == Way::HalfOpen {
-                    return self.leave_half_open(key);
+                match plan.way {
+                    Way::HalfOpen => {
+                        session.protocol = Protocol::None;
+                        return self.leave_half_open(key);
+                    }
+                    // what lies there is never read
+                    Way::SlowRead { .. } | Way::ZeroWindow => state.room = Some(0),
+                    _ => session.protocol = Protocol::None,
                 }
                 return Misbehaved::Over;
             }

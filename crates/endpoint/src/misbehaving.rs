@@ -4,6 +4,7 @@
 //! them as soon as their peer answers, knows nothing of them. While no client misbehaves, a packet that arrives costs one look at
 //! an empty table.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
 use wirebeat_converse::stack::{
@@ -135,9 +136,9 @@ impl Misbehaving {
 
     /// Has a connection send a forged segment.
     pub(crate) fn forge(&mut self, id: SessionId, key: SessionKey, tcp: &Tcp, forged: &Forged) {
-        if !self.connections.contains_key(&id) {
+        if let Entry::Vacant(place) = self.connections.entry(id) {
             let Some(info) = tcp.info(id) else { return };
-            self.connections.insert(id, info.tuple);
+            place.insert(info.tuple);
             self.watched.insert(info.tuple, Watched::Connection(id));
         }
         self.push(Queued::Segment(id, key, of_tcp(forged)));

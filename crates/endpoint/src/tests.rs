@@ -87,6 +87,10 @@ fn run(text: &str, way: Way, profile: Profile) -> (SessionSummary, SessionSummar
     while now < limit && (ends[1].programs.has_open() || !ends[0].is_done(now)) {
         now = step(&mut ends, OwnStack::next_time, (&cable, &clock), limit);
     }
+    // what left last arrives
+    for _ in 0..3 {
+        step(&mut ends, OwnStack::next_time, (&cable, &clock), now);
+    }
     for end in &ends {
         let tcp = end.stack.tcp();
         assert!(tcp.segments_balance() && tcp.sessions_balance(), "{tcp:?}");

@@ -73,5 +73,6 @@ pub use wirebeat_meter::bins::Bins;
 pub use wirebeat_meter::filter::Filter;
 pub use wirebeat_report::exit::Exit;
 pub use wirebeat_report::model::{Interval, Report};
+pub use wirebeat_tls::Trusted;
 pub use wirebeat_wire::codec::Codec;
 pub use wirebeat_wire::mac::MacAddr;

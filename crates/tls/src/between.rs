@@ -310,14 +310,14 @@ impl Work<'_> {
 
     /// Tells the program that its peer closed, where that is so and all that it sent was handed on.
     fn tell_closed(&mut self, now: Nanos, of: &mut Secured) {
-        let closed = of.close_notified || of.tcp_closed;
+        let closed = of.close_notified.is_some() || of.tcp_closed;
         if !closed || of.told_closed || of.backlog > 0 || !of.held.is_empty() {
             return;
         }
         if of.phase == Phase::Handshake {
             let why = "the peer closed the connection within the handshake".to_owned();
             self.fail(now, of, TlsCause::Closed, why);
-        } else if !of.close_notified && of.phase == Phase::Open {
+        } else if of.close_notified.is_none() && of.phase == Phase::Open && !of.finished {
             self.programs.tls(now, self.key, TlsEvent::Truncated);
         }
         of.told_closed = true;

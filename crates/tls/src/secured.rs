@@ -64,8 +64,9 @@ pub(crate) struct Secured {
     /// The program has no more to send than what it has now; and the TCP was told so.
     pub(crate) finishing: bool,
     pub(crate) finished: bool,
-    /// The peer said that it sends no more, or TCP did; and the program was told.
-    pub(crate) close_notified: bool,
+    /// The peer said that it sends no more, when so much of the program was pulled.
+    pub(crate) close_notified: Option<u64>,
+    /// TCP said so; and the program was told.
     pub(crate) tcp_closed: bool,
     pub(crate) told_closed: bool,
 }
@@ -88,7 +89,7 @@ impl Secured {
             offers: false,
             finishing: false,
             finished: false,
-            close_notified: false,
+            close_notified: None,
             tcp_closed: false,
             told_closed: false,
         };
@@ -143,10 +144,13 @@ impl Secured {
         self.pieces.push_back(Piece { cipher_end: self.end(), plain_end: self.pulled });
     }
 
-    /// Says to the peer that nothing follows.
+    /// Says to the peer that nothing follows. One that has said so itself, and was sent nothing since, may have left: it would answer
+    /// with RST.
     pub(crate) fn close(&mut self) {
-        self.tls.send_close_notify();
-        self.keep();
+        if self.close_notified != Some(self.pulled) {
+            self.tls.send_close_notify();
+            self.keep();
+        }
     }
 
     /// The TCP has everything before `offset`. Up to where it has the program's stream.
@@ -198,7 +202,9 @@ impl Secured {
             Ok(state) => state.plaintext_bytes_to_read(),
             Err(_) => usize::MAX,
         };
-        self.close_notified |= state?.peer_has_closed();
+        if state?.peer_has_closed() {
+            self.close_notified.get_or_insert(self.pulled);
+        }
         Ok(())
     }
 

@@ -79,7 +79,6 @@ fn what_is_missing_is_said_with_an_example() {
             "nothing says how many sessions start; give --rate, --users or --count",
         ),
         ("10.0.2.9:5201 --rate 5/s", "give --program, for example --program bulk"),
-        ("https://10.0.2.9/ --users 3", "there is no TLS yet"),
         ("http://10.0.2.9/ --program echo --users 3", "a URL is for the program 'http'"),
         (
             "10.0.2.9:7 --program echo --users 1 --pipeline 3",

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const FLOWS: usize = 10_000;
 const EACH: usize = 3;
 
-/// The most memory that a process had, in MiB: asked for until it has ended.
+/// The most memory that a process had, in KiB: asked for until it has ended.
 fn peak(process: &Process) -> thread::JoinHandle<u64> {
     let status = format!("/proc/{}/status", process.id());
     thread::spawn(move || {
@@ -26,7 +26,7 @@ fn peak(process: &Process) -> thread::JoinHandle<u64> {
             peak = peak.max(kib.parse().unwrap());
             thread::sleep(Duration::from_millis(5));
         }
-        peak / 1024
+        peak
     })
 }
 
@@ -77,7 +77,7 @@ fn ten_thousand_flows(engine: &str) {
     assert_eq!(report["total"]["received"]["unique"], all);
     let said = report["findings"].to_string();
     assert!(!said.contains("only counted") && !said.contains("share theirs"), "{said}");
-    let peak = peak.join().unwrap();
+    let peak = peak.join().unwrap() / 1024;
     println!("{engine}: {peak} MiB");
     assert!((1..512).contains(&peak), "{peak} MiB");
 }
@@ -93,4 +93,35 @@ fn ten_thousand_flows_are_measured_by_the_packet_engine_in_less_than_512_mib() {
 fn ten_thousand_flows_are_measured_by_the_socket_engine_in_less_than_512_mib() {
     require!(Capability::NetworkNamespaces);
     ten_thousand_flows("socket");
+}
+
+/// The most memory, in KiB, of a run in memory in which `count` sessions are open at a time, of which each has asked and is going to ask
+/// again.
+fn idle_sessions(bed: &Testbed, files: &Scratch, count: u32) -> u64 {
+    let text = format!(
+        "ports: {{ a: {{ engine: loopback }}, b: {{ engine: loopback }} }}\nsessions:\n  idle: {{ from: a, to: b, stack: own, \
+         clients: {{ addresses: 10.1.0.1-10.1.0.20 }}, servers: {{ addresses: 10.2.0.1, ports: 80 }}, \
+         program: {{ request-response: {{ requests: 2, think: 60s }} }}, rate: 50000/s, count: {count}, limit: {{ open: {count} }}, \
+         expect: [ established == {count}, failed == 0, damaged == 0, 'responses == {}' ] }}\nrun: {{ time: 2m }}\n",
+        2 * count
+    );
+    let scenario = files.file(&format!("idle-{count}.yaml"), text.as_bytes());
+    let program = Program::new(&bed.a.namespace, env!("CARGO_BIN_EXE_wirebeat"));
+    let process = program.args(["run", &scenario]).spawn().unwrap();
+    let peak = peak(&process);
+    let ended = process.wait(PATIENCE).unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}{}", ended.stdout, ended.stderr);
+    peak.join().unwrap()
+}
+
+/// Both ends of a session that waits, all in: its TCP, its program, its timers and its places in tables.
+#[test]
+fn a_hundred_thousand_idle_sessions_take_less_than_a_few_hundred_bytes_each() {
+    require!(Capability::NetworkNamespaces);
+    let bed = Testbed::pair(&Cable::default()).unwrap();
+    let files = Scratch::new("idle-sessions");
+    let [few, many] = [20_000, 120_000].map(|count| idle_sessions(&bed, &files, count));
+    let each = (many - few) * 1024 / 100_000 / 2;
+    println!("{each} bytes for an end, from {few} KiB to {many} KiB");
+    assert!((64..420).contains(&each), "{each} bytes for an end");
 }

@@ -147,7 +147,7 @@ const WRONG: &[&str] = &[
     "replay day.wbar --print-scenario",
     "load",
     "load http://10.0.2.9/",
-    "load https://10.0.2.9/ --users 3",
+    "load https://10.0.2.9/",
     "load 10.0.2.9 --users 3",
     "load 10.0.2.9:80 --users 3",
     "load http://10.0.2.9/ --program echo --users 3",

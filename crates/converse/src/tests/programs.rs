@@ -354,6 +354,22 @@ fn a_group_begins_when_another_has_its_sessions() {
 }
 
 #[test]
+fn a_group_stops_when_it_has_the_sessions_that_it_was_to_reach() {
+    let at = Nanos::from_millis;
+    let groups = "one: { from: a, to: b, servers: { ports: 80 }, program: http, rate: 100/s, until: { established: 5 } }, \
+                  two: { from: a, to: b, servers: { ports: 81 }, program: http, users: 3, think: 10ms, until: { established: 5 } }, \
+                  three: { from: a, to: b, servers: { ports: 82 }, program: http, count: 3, after: { group: two, established: 5 } }";
+    let [early, late] = seen_at(groups, [at(500), at(3000)]);
+    for (group, counts) in early.iter().enumerate() {
+        assert!((3..9).contains(&counts.opened), "{group}: {counts:#?}");
+        assert_eq!(counts.due, counts.opened);
+    }
+    assert!(early[0].established >= 5 && early[1].established >= 5);
+    assert_eq!(early, late, "nothing starts any more");
+    assert!(late.iter().all(|of| of.in_order == of.opened));
+}
+
+#[test]
 fn a_group_that_waits_in_vain_does_not_keep_the_run_from_its_end() {
     let text = "ports: { a: {} }\nsessions: { one: { from: a, servers: { addresses: 10.0.2.9, ports: 80 }, program: http, count: 2 }, \
                 two: { from: a, servers: { addresses: 10.0.2.9, ports: 80 }, program: http, count: 2, after: { group: one } }, \

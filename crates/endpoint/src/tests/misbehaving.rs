@@ -95,7 +95,7 @@ fn half_open_sessions_are_held_and_taken_back() {
     assert!((45..=55).contains(&client.most_open), "{}", client.most_open);
     // nothing answers a SYN to a port where nobody listens but a RST
     let text = scenario("{ misbehave: half-open }", "count: 3\n    rate: 100/s");
-    let text = text.replace("to: b\n", "");
+    let text = text.replace("    to: b\n", "");
     let scenario = Scenario::from_yaml(&text.replace("ports: 80", "ports: 81"), "test").unwrap();
     let sessions = compile_sessions(&scenario, &Files::default()).unwrap();
     let clock = VirtualClock::new(SECOND);
@@ -190,7 +190,7 @@ fn a_response_is_read_a_few_bytes_at_a_time() {
 fn what_cannot_be_is_refused_with_the_remedy() {
     let refused = |program: &str, rest: &str, words: &[&str]| {
         let text = scenario(&format!("{{ misbehave: {program} }}"), rest);
-        for text in [&text, &text.replace("stack: own", "stack: host").replace("  run", "  run")] {
+        for text in [&text, &text.replace("stack: own", "stack: host")] {
             if let Err(error) = Scenario::from_yaml(text, "test") {
                 let error = error.to_string();
                 if words.iter().all(|word| error.contains(word)) {

@@ -170,6 +170,9 @@ fn when(page: &mut Page, spec: &SessionSpec, group: &SessionGroup, streams: &[St
     if let Some(count) = spec.count {
         until.push(format!("{} started", human::counted(count.get(), "session")));
     }
+    if let Some(reached) = spec.until {
+        until.push(format!("{} established", human::counted(reached.established.get(), "session")));
+    }
     let from =
         if spec.start == Nanos::ZERO { "the start".to_owned() } else { spec.start.to_string() };
     let end = match until.is_empty() {

@@ -8,7 +8,7 @@ use wirebeat_traffic::scenario::departures::Duration;
 use wirebeat_traffic::scenario::header::dscp::Dscp;
 use wirebeat_traffic::scenario::session::{
     AddressPool, AddressRange, After, Limit, MAX_USERS, PoolSpec, PortPool, SessionSpec,
-    StackChoice, Transport,
+    StackChoice, Transport, Until,
 };
 use wirebeat_traffic::values::session::PortRange;
 use wirebeat_units::{Nanos, Rate};
@@ -261,6 +261,8 @@ impl<'a, 'b, 'c> Groups<'a, 'b, 'c> {
                 group
                     .expect
                     .push(expected.map_err(|why: wirebeat_units::Fault| case.line.wrong(why))?);
+                let established = NonZeroU64::new(share).unwrap_or(NonZeroU64::MIN);
+                group.until = Some(Until { established });
             }
             self.made.entry(id).or_insert((name.clone(), ends.sessions, case.sessions()));
             self.draft.session(&case.line, name, group)?;

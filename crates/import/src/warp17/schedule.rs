@@ -137,8 +137,8 @@ fn after_clients(
         }
         Some((_, (Criterion::ClientsEstablished, 0))) => (None, here),
         Some((line, (Criterion::ClientsEstablished, count))) => {
-            let why = "it is an expectation, and what the next test case of the port waits for; WARP17 ends the test case then, and here it \
-                       goes on";
+            let why = "it is an expectation, and when the test case stops and the next one of the port starts; WARP17 gives up the sessions \
+                       that are open then, and here their programs end";
             draft.leave_out(line, &format!("clients-estab {count}"), why);
             let opening = case.open.map_or(0, |open| u64::from(*count) / u64::from(open.max(1)));
             let lasts = Nanos::from_secs(u64::from(case.init.unwrap_or(0)).saturating_add(opening));

@@ -425,7 +425,7 @@ fn distributions_and_statuses_survive_json_and_histograms_can_be_left_out() {
     let json = report.json(Rendering { histograms: true, ..Rendering::default() });
     let read: Document = serde_json::from_str(&json).unwrap();
     assert_eq!(read, Document::Report(Box::new(report.clone())));
-    assert_eq!(json.matches("\"histogram\"").count(), 5 * 2 + 3);
+    assert_eq!(json.matches("\"histogram\"").count(), 6 * 2 + 3);
     assert!(!report.json(Rendering::default()).contains("\"histogram\""));
 }
 

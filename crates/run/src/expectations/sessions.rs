@@ -143,6 +143,7 @@ fn share(name: &str, group: GroupMeasures<'_>) -> Found {
         Whole::Received => counts.responses.saturating_add(counts.messages_received),
         Whole::DataSegments => counts.data_segments,
         Whole::Handshakes => counts.handshakes,
+        Whole::Misbehaved => counts.misbehaved,
     };
     match of {
         0 => Found::Unknown(format!("there are no {}", whole.name())),
@@ -162,6 +163,7 @@ fn share_of_interval(name: &str, interval: &SessionInterval) -> Option<f64> {
         Whole::Received => interval.responses.saturating_add(interval.received_messages),
         // the language has no others in intervals
         Whole::Messages | Whole::DataSegments | Whole::Handshakes => return None,
+        Whole::Misbehaved => interval.misbehaved,
     };
     let part = counted(name, interval);
     (of > 0 || part > 0).then(|| (part as f64 / of.max(1) as f64).min(1.0))

@@ -143,17 +143,26 @@ pub(super) fn check(
 /// That the sessions of our own TCP fit `available` bytes of memory, as many as the scenario says that may be open at a time.
 fn check_memory(sessions: &Sessions, available: Option<u64>) -> Result<(), RunError> {
     let Some(available) = available else { return Ok(()) };
-    let (mut ends, mut open) = (0_u64, 0_u64);
+    let (mut ends, mut open, mut waiting) = (0_u64, 0_u64, 0_u64);
     let mine = |group: &&SessionGroup| {
         group.stack == StackChoice::Own && group.transport == Transport::Tcp
     };
     for group in sessions.groups.iter().filter(mine) {
+        waiting = waiting.saturating_add(own::waiting_bytes(group, sessions));
         let most = group.limit.and_then(|limit| limit.most_open()).map(u64::from);
         let Some(most) = most.or(group.users.map(u64::from)) else { continue };
         let here = u64::from(group.client.is_some()) + u64::from(group.server.is_some());
         ends = ends.saturating_add(most.saturating_mul(here));
         open = open.saturating_add(most);
     }
+    if waiting > available {
+        return Err(RunError::machine(fault!(
+            "sessions in TIME-WAIT take {}, and {} of memory can be had here",
+            human::bytes(waiting as f64), human::bytes(available as f64);
+            "start fewer in a second, or write tcp: {{ time-wait: 1s }}"
+        )));
+    }
+    let available = available - waiting;
     let needed = ends.saturating_mul(own::END);
     if needed <= available {
         return Ok(());

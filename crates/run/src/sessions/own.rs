@@ -13,7 +13,7 @@ use wirebeat_neighbours::{
 use wirebeat_stack::Limits;
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
 use wirebeat_traffic::values::session::{AddressRange, Pool, PortPool, Transport};
-use wirebeat_units::fault;
+use wirebeat_units::{Nanos, fault};
 use wirebeat_wire::ip::Version;
 use wirebeat_wire::mac::MacAddr;
 
@@ -31,8 +31,10 @@ const SESSIONS_MAX: u64 = 32 << 20;
 /// What each of them takes while it waits: 240 bytes of the TCP, 120 of its program, and some of both that is not used. Measured by
 /// `wirebeat run` of a million sessions in memory.
 pub(super) const END: u64 = 400;
-/// The most that may be in TIME-WAIT: 60 s of 100,000 a second.
-const TIME_WAIT_MAX: u64 = 6_000_000;
+/// The most that may be in TIME-WAIT on a core: 60 s of 500,000 a second, and a little more.
+const TIME_WAIT_MAX: u64 = 32 << 20;
+/// What each of them takes: 36 bytes, its timer, and its places in the index.
+pub(super) const WAITING_END: u64 = 64;
 /// The MTU of a link in memory.
 const MTU: u32 = 1500;
 
@@ -193,12 +195,8 @@ fn limits(sessions: &Sessions, all: &Sessions, cores: u32) -> Limits {
         let most = group.limit.and_then(|limit| limit.most_open()).map(u64::from);
         let most = most.or(of.users.map(u64::from)).or(by_rate).unwrap_or(SESSIONS);
         open = open.saturating_add(most.min(SESSIONS_MAX).saturating_mul(ends));
-        let waits = own_profile::time_wait(&group.tcp).get().div_ceil(1_000_000_000);
-        if waits > 0 {
-            // and a second more, for bursts
-            let in_time_wait = a_second.map_or(SESSIONS, |rate| rate.saturating_mul(waits + 1));
-            waiting = waiting.saturating_add(in_time_wait.min(group.count).max(most));
-        }
+        waiting =
+            waiting.saturating_add(in_time_wait(group, a_second).map_or(0, |of| of.max(most)));
     }
     let [open, waiting] = [open, waiting].map(|all| share(all, cores));
     let open = open.clamp(1024, SESSIONS_MAX) as usize;
@@ -208,6 +206,24 @@ fn limits(sessions: &Sessions, all: &Sessions, cores: u32) -> Limits {
         half_open: (open / 4).clamp(4096, 1 << 18),
         ..Limits::for_sessions(open)
     }
+}
+
+/// How many sessions of a group may be in TIME-WAIT at a time, of which so many start in a second; `None`: it has none.
+fn in_time_wait(group: &SessionGroup, a_second: Option<u64>) -> Option<u64> {
+    let seconds = |time: Nanos| time.get().div_ceil(1_000_000_000);
+    let waits = seconds(own_profile::time_wait(&group.tcp));
+    // and a second more, for bursts
+    let lasts = waits.min(seconds(group.end)) + 1;
+    let of_rate = a_second.map_or(SESSIONS, |rate| rate.saturating_mul(lasts));
+    (waits > 0).then_some(of_rate.min(group.count))
+}
+
+/// Bytes of memory that sessions of a group in TIME-WAIT take, where a rate says how many they are.
+pub(super) fn waiting_bytes(group: &SessionGroup, all: &Sessions) -> u64 {
+    let rate = group.starts.and_then(|flow| all.starts.offered(flow));
+    let a_second = rate.map(|(rate, _)| rate.per_second().ceil() as u64);
+    let waiting = a_second.and_then(|rate| in_time_wait(group, Some(rate)));
+    waiting.map_or(0, |waiting| waiting.min(TIME_WAIT_MAX) * WAITING_END)
 }
 
 /// How many of `all` a core has to have room for: more than its share where there are several, for which of them has the sessions of

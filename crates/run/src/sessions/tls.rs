@@ -8,7 +8,7 @@ use std::path::Path;
 use wirebeat_tls::{
     ClientSettings, Ends, Identity, ServerSettings, Trusted, Versions, system_authorities,
 };
-use wirebeat_traffic::program::script::{SessionGroup, Sessions, TlsPlan};
+use wirebeat_traffic::program::script::{SessionGroup, Sessions, TlsIdentity, TlsPlan};
 use wirebeat_units::{Fault, fault};
 
 use crate::error::RunError;
@@ -66,7 +66,7 @@ fn of_group(
 
 /// Who the servers of a group are.
 fn identity(group: &SessionGroup, plan: &TlsPlan) -> Result<Identity, Fault> {
-    if let Some((certificate, key)) = &plan.identity {
+    if let Some(TlsIdentity { certificate, key }) = &plan.identity {
         return Identity::of_pem(certificate, key);
     }
     let names = plan.server_name.iter().cloned().chain(["localhost".to_owned()]);

@@ -74,8 +74,12 @@ pub struct SessionGroup {
     pub think: Option<TimeLaw>,
     /// How long a session stays open at least.
     pub hold: Option<TimeLaw>,
+    /// How long clients of ours keep silent by plan, at most: our servers wait as much longer for them.
+    pub silence: Nanos,
     /// What it waits for: its times count from then on, instead of from the start of the run.
     pub after: Option<After>,
+    /// It stops when so many of its sessions are established.
+    pub until: Option<u64>,
     /// When users begin, from the start of the run.
     pub start: Nanos,
     /// When no session starts any more, from the start of the run.
@@ -111,14 +115,23 @@ pub struct TlsPlan {
     pub verify: bool,
     /// Certificates of authorities in PEM; `None`: those of the system, or that of our own server alone.
     pub authority: Option<Arc<[u8]>>,
-    /// The certificate of servers in PEM and its private key; `None`: one is made.
-    pub identity: Option<(Arc<[u8]>, Arc<[u8]>)>,
+    /// Who servers are; `None`: they get a certificate that is made.
+    pub identity: Option<TlsIdentity>,
     /// Whether version 1.2 is offered, and 1.3.
     pub versions: (bool, bool),
     /// Whether sessions are resumed.
     pub resume: bool,
     /// Application protocols.
     pub alpn: Vec<String>,
+}
+
+/// Who a server is: its certificate with those that lead to its issuer, and its private key, both in PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TlsIdentity {
+    /// The certificates.
+    pub certificate: Arc<[u8]>,
+    /// The key.
+    pub key: Arc<[u8]>,
 }
 
 /// Without the private key.
@@ -185,6 +198,29 @@ impl TimeLaw {
             // negative and endless ones are not drawn
             TimeLaw::Drawn(sampler, key) => {
                 Nanos::new(sampler.sample(&mut key.draw(n)).round() as u64)
+            }
+        }
+    }
+
+    /// The mean in ns, where there is one.
+    pub fn mean(&self) -> Option<f64> {
+        match self {
+            TimeLaw::Fixed(time) => Some(time.get() as f64),
+            TimeLaw::Drawn(sampler, _) => sampler.mean(),
+        }
+    }
+
+    /// The longest time, or one that one in 10^9 is longer than; a day at most.
+    pub fn longest(&self) -> Nanos {
+        const DAY: Nanos = Nanos::from_secs(86_400);
+        match self {
+            TimeLaw::Fixed(time) => *time,
+            TimeLaw::Drawn(sampler, _) => {
+                let mut time = sampler.mean().unwrap_or(1e9).max(1.0);
+                while sampler.cdf(time) < 1.0 - 1e-9 && time < DAY.get() as f64 {
+                    time *= 2.0;
+                }
+                Nanos::new(time as u64).min(DAY)
             }
         }
     }

@@ -45,7 +45,7 @@ full! {
     SessionSpec:
     always { program stack rate departures burst start timeout }
     given {
-        from to transport clients servers users think hold after stop count at limit pair on_timeout tcp tls ttl dscp
+        from to transport clients servers users think hold after until stop count at limit pair on_timeout tcp tls ttl dscp
         dont_fragment expect
     }
 }

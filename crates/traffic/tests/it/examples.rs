@@ -397,6 +397,9 @@ fn every_scenario_of_the_page_of_sessions_is_right() {
             Scenario::from_yaml(text, "page").unwrap_or_else(|error| panic!("{error}\n{text}"));
         let mut files = Files::default();
         insert_sessions(&mut files, &scenario);
+        for name in Files::named_in(&scenario) {
+            files.insert(name.to_owned(), b"some bytes".to_vec());
+        }
         let compiled = compile_sessions(&scenario, &files);
         let sessions = compiled.unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert!(!sessions.groups.is_empty(), "{text}");

@@ -202,6 +202,10 @@ const NEEDS: &[(&str, &str)] = &[
     ("sessions.g.tcp.time-wait", OWN),
     ("sessions.g.tcp.timestamps", OWN),
     ("sessions.g.tcp.window-scaling", OWN),
+    (
+        "sessions.g.program.misbehave",
+        r#"{ "sessions": { "g": { "stack": "own", "limit": { "open": 5 }, "clients": { "addresses": "10.0.0.7" }, "servers": { "addresses": "10.0.0.8" } } } }"#,
+    ),
     ("sessions.g.transport=udp", r#"{ "sessions": { "g": { "program": "echo" } } }"#),
     (
         "sessions.g.on-timeout=next",

@@ -21,7 +21,7 @@ use wirebeat_units::{Bytes, Nanos};
 use super::{CompileError, Files, Link, Links, Live, departures};
 use crate::distribution::draw::{Key, Purpose};
 use crate::program::Program;
-use crate::program::script::{After, PATTERN_LEN, PoolWalk, SessionGroup, Sessions};
+use crate::program::script::{After, PATTERN_LEN, PoolWalk, SessionGroup, Sessions, TimeLaw};
 use crate::scenario::session::{AddressPool, ProgramSpec, SessionSpec};
 use crate::scenario::{FlowSpec, Invalid, KeyPath, PortSpec, Scenario, StaggerChoice};
 use crate::values::session::Pool;
@@ -172,6 +172,10 @@ impl ScriptMaker<'_> {
             }
             _ => Nanos::ZERO,
         };
+        // a server is to end those that misbehave
+        let is_planned = spec.to.is_some() && spec.program.misbehaviour().is_none();
+        let pauses = client.iter().flat_map(|script| &script.times).chain(&hold);
+        let silence = pauses.filter(|_| is_planned).map(TimeLaw::longest).max();
         let (client_key, server_key) = (self.key(), self.key());
         Ok(SessionGroup {
             name: name.to_owned(),
@@ -190,11 +194,13 @@ impl ScriptMaker<'_> {
             users: spec.users.map(Into::into),
             think,
             hold,
+            silence: silence.unwrap_or_default(),
             after: spec.after.as_ref().and_then(|after| {
                 // that it is there was checked
                 let group = scenario.sessions.get_index_of(&after.group)?;
                 Some(After { group: group as u16, established: after.established.get() })
             }),
+            until: spec.until.map(|until| until.established.get()),
             start: spec.start,
             end: scenario.run.time.unwrap_or(Nanos::MAX),
             stop: match spec.from {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wirebeat_units::Fault;
 
 use crate::compile::Files;
-use crate::program::script::TlsPlan;
+use crate::program::script::{TlsIdentity, TlsPlan};
 use crate::scenario::session::{ProgramSpec, SessionSpec, TlsSpec, TlsVersion};
 
 /// The plan of a group; else the key below `tls`, and why not.
@@ -21,11 +21,12 @@ pub(super) fn plan(
     let file = |key, file: &Option<String>| file.as_ref().map(|file| bytes(key, file)).transpose();
     let has = |version| tls.versions.contains(&version);
     let certificate = file("certificate", &tls.certificate)?;
+    let key = file("key", &tls.key)?;
     Ok(TlsPlan {
         server_name: tls.server_name.clone().or_else(|| host(spec)),
         verify: tls.verify,
         authority: file("authority", &tls.authority)?,
-        identity: certificate.zip(file("key", &tls.key)?),
+        identity: certificate.zip(key).map(|(certificate, key)| TlsIdentity { certificate, key }),
         versions: (has(TlsVersion::Tls12), has(TlsVersion::Tls13)),
         resume: tls.resume,
         alpn: tls.alpn.clone(),

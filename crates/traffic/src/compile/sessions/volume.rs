@@ -3,9 +3,10 @@
 //! Bytes are those that programs say, each message at its mean length; heads of HTTP are those that would be sent. Segments are
 //! estimated for a path that loses nothing. Rates in bits a second become session starts by them, and `explain` prints them.
 
+use wirebeat_dns::RecordType;
 use wirebeat_units::{LINE_OVERHEAD, Layer};
 
-use crate::program::script::{Body, Message, Op, Receive, Script, SessionGroup};
+use crate::program::script::{Body, Message, Op, Receive, Script, SessionGroup, TimeLaw};
 use crate::scenario::departures::Duration;
 use crate::scenario::session::program::{
     Direction, Exchange, Http, HttpBody, Messages, Method, Step, Steps,
@@ -20,6 +21,18 @@ const HEADERS: f64 = 18.0 + 20.0 + 32.0;
 /// Ethernet with FCS, IPv4 and UDP.
 const DATAGRAM_HEADERS: f64 = 18.0 + 20.0 + 8.0;
 
+/// The most plaintext of a record of TLS, and what is around it: header, type and tag (RFC 8446 §5.1, §5.2).
+const RECORD: f64 = 16_384.0;
+const RECORD_HEAD: f64 = 22.0;
+/// A handshake of TLS 1.3 and the closing alert, to the server and to the client, between ends of ours that give tickets, in turns: a
+/// server of somebody else's with a chain of certificates has some kB more.
+const HANDSHAKE: [Volume; 2] = [
+    Volume { bytes: 600.0, segments: 2.0, messages: 2.0 },
+    Volume { bytes: 700.0, segments: 2.0, messages: 2.0 },
+];
+/// An acknowledgment waits no longer for data to go with, in ns.
+const DELAYED_ACK: f64 = 40e6;
+
 /// What one session says, in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Volume {
@@ -27,16 +40,42 @@ pub struct Volume {
     pub bytes: f64,
     /// Segments with data.
     pub segments: f64,
+    /// How many messages these are.
+    pub messages: f64,
 }
 
 impl Volume {
     /// So many messages of the same mean length.
     fn messages(count: f64, bytes: f64) -> Volume {
-        Volume { bytes: count * bytes, segments: count * (bytes / MSS).ceil() }
+        let messages = if bytes > 0.0 { count } else { 0.0 };
+        Volume { bytes: count * bytes, segments: count * (bytes / MSS).ceil(), messages }
     }
 
     fn and(self, other: Volume) -> Volume {
-        Volume { bytes: self.bytes + other.bytes, segments: self.segments + other.segments }
+        Volume {
+            bytes: self.bytes + other.bytes,
+            segments: self.segments + other.segments,
+            messages: self.messages + other.messages,
+        }
+    }
+
+    /// With records of TLS around what is said.
+    fn in_records(self) -> Volume {
+        if self.messages == 0.0 {
+            return self;
+        }
+        let of_message = self.bytes / self.messages;
+        let records = (of_message / RECORD).ceil() * RECORD_HEAD;
+        Volume::messages(self.messages, of_message + records)
+    }
+
+    /// Acknowledgments of it that go alone: of every second segment of a message (RFC 9293 §3.8.6.3), and of its last one where the
+    /// end that has it says nothing for longer than an acknowledgment waits.
+    fn acknowledged(self, is_answered: bool) -> f64 {
+        match is_answered {
+            true => ((self.segments - self.messages) / 2.0).ceil(),
+            false => self.messages + ((self.segments - self.messages) / 2.0).floor(),
+        }
     }
 }
 
@@ -90,14 +129,45 @@ impl Volumes {
                 headers: DATAGRAM_HEADERS + of_ip,
             });
         }
-        // A receiver acknowledges every second full segment at least (RFC 9293 §3.8.6.3). SYN, its ACK, FIN and the last ACK go to the
-        // server; SYN with ACK, ACK and FIN to the client. RST stands for all of the end.
-        let control = if spec.tcp.reset { (3.0, 1.0) } else { (4.0, 3.0) };
-        let segments = [
-            up.segments + (down.segments / 2.0).ceil() + control.0,
-            down.segments + (up.segments / 2.0).ceil() + control.1,
-        ];
+        let (mut up, mut down) = (up, down);
+        if spec.tls.is_some() {
+            let [client, server] = HANDSHAKE;
+            up = up.in_records().and(client);
+            down = down.in_records().and(server);
+        }
+        // SYN, FIN and the last ACK go to the server, SYN with ACK and FIN to the client; the first ACK goes with the first data. RST
+        // stands for all of the end.
+        let control = if spec.tcp.reset { (2.0, 1.0) } else { (3.0, 2.0) };
+        let first = if up.segments > 0.0 { 0.0 } else { 1.0 };
+        let [client, server] = [&group.client, &group.server].map(|script| {
+            let times = script.iter().flat_map(|script| &script.times);
+            times.filter_map(TimeLaw::mean).any(|mean| mean > DELAYED_ACK)
+        });
+        let segments = match is_dialogue(&spec.program) {
+            true => [
+                up.segments + down.acknowledged(!client) + control.0 + first,
+                down.segments + up.acknowledged(!server) + control.1,
+            ],
+            // one way, or both at once
+            false => [
+                up.segments + (down.segments / 2.0).ceil() + control.0 + first,
+                down.segments + (up.segments / 2.0).ceil() + control.1,
+            ],
+        };
         Some(Exchanged { data: [up, down], segments, headers: HEADERS + of_ip })
+    }
+}
+
+/// Whether its ends speak in turns.
+fn is_dialogue(program: &ProgramSpec) -> bool {
+    match program {
+        ProgramSpec::Bulk(_) | ProgramSpec::Messages(_) | ProgramSpec::Misbehave(_) => false,
+        ProgramSpec::Http(_)
+        | ProgramSpec::RequestResponse(_)
+        | ProgramSpec::Echo(_)
+        | ProgramSpec::Dns(_)
+        | ProgramSpec::Capture(_)
+        | ProgramSpec::Steps(_) => true,
     }
 }
 
@@ -144,11 +214,19 @@ pub fn volumes(spec: &SessionSpec, group: &SessionGroup) -> Volumes {
             // a header of 12 bytes and the question; over TCP the length before it
             let name = dns.name.len() as f64 + 2.0;
             let prefix = if spec.transport == Transport::Tcp { 2.0 } else { 0.0 };
-            Volumes {
-                up: Some(Volume::messages(dns.requests.get().into(), 12.0 + name + 4.0 + prefix)),
-                // what the server answers is not known before
-                down: None,
-            }
+            let query = 12.0 + name + 4.0 + prefix;
+            let all = |bytes| Volume::messages(dns.requests.get().into(), bytes);
+            // a pointer to the name, type, class, TTL, length and the address (RFC 1035 §3.2.1); what another's server answers is not
+            // known before
+            let answers: f64 = match dns.kind.0 {
+                RecordType::A => dns.answers.iter().filter(|ip| ip.is_ipv4()).map(|_| 16.0).sum(),
+                RecordType::Aaaa => {
+                    dns.answers.iter().filter(|ip| ip.is_ipv6()).map(|_| 28.0).sum()
+                }
+                _ => 0.0,
+            };
+            let down = group.server.as_ref().map(|_| all(query + answers));
+            Volumes { up: Some(all(query)), down }
         }
         ProgramSpec::Capture(_) => {
             // either end knows what both say

@@ -138,6 +138,8 @@ pub enum Whole {
     DataSegments,
     /// Completed handshakes of TLS.
     Handshakes,
+    /// What clients did that misbehave.
+    Misbehaved,
 }
 
 impl Whole {
@@ -156,6 +158,7 @@ impl Whole {
             "received-messages" | "lost-messages" => Whole::Messages,
             "damaged" => Whole::Received,
             "retransmitted-segments" => Whole::DataSegments,
+            "answered" => Whole::Misbehaved,
             _ => return None,
         })
     }
@@ -170,6 +173,7 @@ impl Whole {
             Whole::Received => "responses and messages",
             Whole::DataSegments => "segments with data",
             Whole::Handshakes => "completed handshakes",
+            Whole::Misbehaved => "acts of misbehaviour",
         }
     }
 }
@@ -598,7 +602,7 @@ mod tests {
 
     #[test]
     fn every_counter_but_those_that_are_wholes_has_one() {
-        let none = ["due", "opened", "requests", "sent-messages"];
+        let none = ["due", "opened", "requests", "sent-messages", "misbehaved"];
         for name in COUNTERS {
             assert_eq!(Whole::of(name).is_none(), none.contains(&name), "{name}");
         }

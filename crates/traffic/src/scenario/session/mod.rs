@@ -102,6 +102,9 @@ pub struct SessionSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(with = "Option<TimeText>")]
     pub stop: Option<Nanos>,
+    /// What the group is to reach: it stops when it has.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub until: Option<Until>,
     /// No more sessions than this.
     #[serde(default, skip_serializing_if = "is_default")]
     pub count: Option<NonZeroU64>,
@@ -197,6 +200,14 @@ pub struct After {
     pub established: NonZeroU64,
 }
 
+/// What a group is to reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Until {
+    /// How many of its sessions are to be established, counted from its beginning.
+    pub established: NonZeroU64,
+}
+
 impl SessionSpec {
     /// How long a session waits for its peer where nothing is written: longer than a lost SYN and its repetition take
     /// (RFC 6298 §2: 1 s, then 2 s and 4 s).
@@ -220,6 +231,7 @@ impl SessionSpec {
             hold: None,
             start: Nanos::ZERO,
             after: None,
+            until: None,
             stop: None,
             count: None,
             at: IndexMap::new(),
@@ -483,6 +495,7 @@ fn check_starts(name: &str, spec: &SessionSpec, run: &RunSpec) -> Result<(), Inv
             ("count", spec.count.is_some()),
             ("at", !spec.at.is_empty()),
             ("after", spec.after.is_some()),
+            ("until", spec.until.is_some()),
         ];
         return match written.into_iter().find(|(_, is_written)| *is_written) {
             Some((key, _)) => Err(at(key).invalid(fault!(
