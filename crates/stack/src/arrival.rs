@@ -2,11 +2,12 @@
 
 use crate::api::{Application, Event, Reason};
 use crate::core::{Context, Core, Fate};
+use crate::flight::ActiveTcb;
 use crate::ranges::Range;
 use crate::segment::{Flags, Segment};
-use crate::tcb::{Marks, State, Tcb, Timer};
+use crate::tcb::{Marks, State, Timer};
 
-impl Tcb {
+impl ActiveTcb<'_> {
     /// Takes a segment of this session.
     pub(crate) fn arrival<A: Application>(
         &mut self,
@@ -211,7 +212,7 @@ impl Tcb {
         self.rcv_nxt = segment.seq.plus(1);
         self.rcv_adv = self.rcv_nxt.plus(profile.syn_window().into());
         self.last_ack_sent = self.rcv_nxt;
-        self.snd_wl1 = segment.seq;
+        self.flight.snd_wl1 = segment.seq;
         let agreed = |marks: Marks, is: bool| if is { marks.0 } else { 0 };
         let timestamps = options.timestamps.filter(|_| profile.timestamps);
         self.ts_recent = timestamps.map_or(0, |timestamps| timestamps.value);
@@ -222,10 +223,10 @@ impl Tcb {
         self.marks.0 |= agreed(Marks::TIMESTAMPS, timestamps.is_some())
             | agreed(Marks::SACK, options.sack_permitted && profile.sack)
             | agreed(Marks::ECN, ecn && profile.ecn);
-        (self.snd_shift, self.rcv_shift) = match (options.window_shift, profile.shift()) {
-            (Some(peer), Some(own)) => (peer, own),
-            _ => (0, 0),
-        };
+        match (options.window_shift, profile.shift()) {
+            (Some(peer), Some(own)) => self.set_shifts(peer, own),
+            _ => self.set_shifts(0, 0),
+        }
         let version = if self.has(Marks::V6) {
             wirebeat_wire::ip::Version::V6
         } else {
@@ -250,18 +251,17 @@ impl Tcb {
         // Karn: a SYN that was sent twice is not timed.
         if self.take(Marks::TIMING) && !self.has(Marks::SYN_REPEATED) {
             core.counters.recoveries.rtt_samples += 1;
-            self.rtt_sample(cx.micros().wrapping_sub(self.rtt_start));
+            let rtt = cx.micros().wrapping_sub(self.rtt_start);
+            self.rtt_sample(rtt);
         }
         self.clear(Marks::SEND_SYN);
-        (self.retries, self.backoff, self.timer) = (0, 0, Timer::Idle);
+        (self.flight.retries, self.flight.backoff, self.timer) = (0, 0, Timer::Idle);
         self.snd_una = segment.ack;
-        (self.recover, self.lost_edge, self.high_rxt) =
+        (self.flight.recover, self.flight.lost_edge, self.flight.high_rxt) =
             (self.snd_una.minus(1), self.snd_una, self.snd_una);
         self.state = State::Established;
-        (self.snd_wl1, self.snd_wl2) = (segment.seq, segment.ack);
-        let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.snd_shift };
-        self.snd_wnd = u32::from(segment.window) << shift;
-        self.max_wnd = self.max_wnd.max(self.snd_wnd);
+        self.flight.snd_wl1 = segment.seq;
+        self.take_window(segment);
         self.last_sent = cx.tick;
         let profile = *core.profile(self.profile);
         self.congestion_start(&profile);

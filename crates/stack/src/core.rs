@@ -111,7 +111,7 @@ impl Ready {
 
     /// The `count` nodes that come next, or those that there are.
     #[inline]
-    pub fn upcoming(&self, count: usize) -> impl Iterator<Item = u32> {
+    pub fn upcoming(&self, count: usize) -> impl Iterator<Item = u32> + Clone {
         let count = count.min(self.len);
         let (begin, end) = self.ring.split_at_checked(self.first).unwrap_or_default();
         let end = end.get(..count).unwrap_or(end);

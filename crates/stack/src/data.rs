@@ -3,6 +3,7 @@
 use crate::api::{Application, Event, Reason, Received};
 use crate::core::{Context, Core, Fate};
 use crate::fault::Fault;
+use crate::flight::ActiveTcb;
 use crate::profile::{OutOfOrder, Reading};
 use crate::ranges::{Range, Ranges};
 use crate::segment::{ECN_CE, Flags, Segment};
@@ -14,7 +15,7 @@ use crate::tick::Tick;
 /// An acknowledgment is sent for every so manieth segment (RFC 9293 §3.8.6.3).
 const SEGMENTS_PER_ACK: u8 = 2;
 
-impl Tcb {
+impl ActiveTcb<'_> {
     /// Takes the data and the FIN of a segment, of which some lies in the window.
     pub(crate) fn take_data<A: Application>(
         &mut self,
@@ -84,29 +85,18 @@ impl Tcb {
         bytes: &[u8],
         fin: bool,
     ) -> Fate {
-        if self.reassembly != NONE {
+        if self.flight.reassembly != NONE {
             return self.in_order_before_others(core, cx, bytes, fin);
         }
         let offset = self.received;
         let len = bytes.len() as u32;
-        self.advance_to(core, self.rcv_nxt.plus(len));
+        let reached = self.rcv_nxt.plus(len);
+        self.advance_to(core, reached);
         if !bytes.is_empty() {
             cx.app.received(cx.session, Received { offset, bytes, in_order: self.received });
             self.delay_ack(core, len);
         }
         if fin { self.take_fin(cx) } else { Fate::Keep }
-    }
-
-    /// Moves `rcv_nxt` to `reached`, data in order alone.
-    #[inline]
-    pub(crate) fn advance_to(&mut self, core: &mut Core, reached: Seq) {
-        let advanced = reached.since(self.rcv_nxt);
-        self.rcv_nxt = reached;
-        self.received += u64::from(advanced);
-        core.counters.bytes.delivered += u64::from(advanced);
-        if core.profile(self.profile).reading == Reading::Manual {
-            self.unread = self.unread.saturating_add(advanced);
-        }
     }
 
     /// As [`Tcb::in_order`], where there may be ranges behind it.
@@ -122,7 +112,7 @@ impl Tcb {
         let mut reached = end;
         let mut fills = false;
         let mut before = Ranges::EMPTY;
-        if let Some(ranges) = core.ranges.get_mut(self.reassembly) {
+        if let Some(ranges) = core.ranges.get_mut(self.flight.reassembly) {
             fills = !ranges.is_empty();
             before = ranges.clone();
             if let Some(first) =
@@ -138,7 +128,7 @@ impl Tcb {
                     fin = true;
                 }
                 if ranges.duplicate.is_none() {
-                    core.release_ranges(&mut self.reassembly);
+                    core.release_ranges(&mut self.flight.reassembly);
                 }
             }
         }
@@ -171,11 +161,11 @@ impl Tcb {
         }
         let with_fin = Range::new(range.start, range.end.plus(u32::from(fin)));
         let discard = core.profile(self.profile).out_of_order == OutOfOrder::Discard;
-        let had_block = self.reassembly != NONE;
+        let had_block = self.flight.reassembly != NONE;
         let refused =
             discard || !bytes.is_empty() && !cx.app.has_room_out_of_order(cx.session, bytes.len());
-        let taken =
-            if refused { None } else { core.ranges_at(&mut self.reassembly) }.and_then(|ranges| {
+        let taken = if refused { None } else { core.ranges_at(&mut self.flight.reassembly) }
+            .and_then(|ranges| {
                 let before = ranges.clone();
                 // Behind a FIN there is nothing, and there is one FIN.
                 let last = before.last().filter(|_| before.fin);
@@ -193,8 +183,8 @@ impl Tcb {
             });
         let Some((before, fresh)) = taken else {
             core.counters.arrivals.dropped_bytes += bytes.len() as u64;
-            if !had_block && core.ranges.get(self.reassembly).is_some_and(Ranges::is_empty) {
-                core.release_ranges(&mut self.reassembly);
+            if !had_block && core.ranges.get(self.flight.reassembly).is_some_and(Ranges::is_empty) {
+                core.release_ranges(&mut self.flight.reassembly);
             }
             return Fate::Keep;
         };
@@ -244,37 +234,9 @@ impl Tcb {
     pub(crate) fn remember_duplicate(&mut self, core: &mut Core, range: Range) {
         if self.has(Marks::SACK)
             && !range.is_empty()
-            && let Some(ranges) = core.ranges_at(&mut self.reassembly)
+            && let Some(ranges) = core.ranges_at(&mut self.flight.reassembly)
         {
             ranges.duplicate = Some(range);
-        }
-    }
-
-    /// Owes an acknowledgment for `len` bytes of data in order: for every second segment at once, otherwise before long.
-    #[inline]
-    pub(crate) fn delay_ack(&mut self, core: &Core, len: u32) {
-        let profile = core.profile(self.profile);
-        let (delay, mss) = (profile.delayed_ack, u32::from(self.rcv_mss));
-        // A card or a kernel may have put several segments together (GRO): each of them counts.
-        let segments = if len > mss { SEGMENTS_PER_ACK } else { 1 };
-        self.unacked = self.unacked.saturating_add(segments);
-        let is_quick = profile.quick_acks > 0
-            && self.received <= u64::from(profile.quick_acks) * u64::from(mss);
-        if self.unacked >= SEGMENTS_PER_ACK || is_quick || delay.get() == 0 {
-            self.acks_owed = self.acks_owed.max(1);
-        }
-    }
-
-    /// Begins the delay of an acknowledgment, at the end of a turn in which nothing took it along: who answers at once needs none.
-    #[inline]
-    pub(crate) fn begin_ack_delay<A>(&mut self, core: &mut Core, cx: &Context<'_, A>) {
-        let delay = core.profile(self.profile).delayed_ack;
-        match core.acks.push(delay, Tick::after(cx.now, delay), cx.node) {
-            Some(at) => {
-                self.set(Marks::ACK_DELAYED);
-                self.ack_timer_at = at;
-            }
-            None => self.owe_ack(),
         }
     }
 
@@ -302,6 +264,48 @@ impl Tcb {
             self.set(Marks::ECHO);
         }
     }
+}
+
+impl Tcb {
+    /// Moves `rcv_nxt` to `reached`, data in order alone.
+    #[inline]
+    pub(crate) fn advance_to(&mut self, core: &mut Core, reached: Seq) {
+        let advanced = reached.since(self.rcv_nxt);
+        self.rcv_nxt = reached;
+        self.received += u64::from(advanced);
+        core.counters.bytes.delivered += u64::from(advanced);
+        if core.profile(self.profile).reading == Reading::Manual {
+            self.unread = self.unread.saturating_add(advanced);
+        }
+    }
+
+    /// Owes an acknowledgment for `len` bytes of data in order: for every second segment at once, otherwise before long.
+    #[inline]
+    pub(crate) fn delay_ack(&mut self, core: &Core, len: u32) {
+        let profile = core.profile(self.profile);
+        let (delay, mss) = (profile.delayed_ack, u32::from(self.rcv_mss));
+        // A card or a kernel may have put several segments together (GRO): each of them counts.
+        let segments = if len > mss { SEGMENTS_PER_ACK } else { 1 };
+        self.unacked = self.unacked.saturating_add(segments);
+        let is_quick = profile.quick_acks > 0
+            && self.received <= u64::from(profile.quick_acks) * u64::from(mss);
+        if self.unacked >= SEGMENTS_PER_ACK || is_quick || delay.get() == 0 {
+            self.acks_owed = self.acks_owed.max(1);
+        }
+    }
+
+    /// Begins the delay of an acknowledgment, at the end of a turn in which nothing took it along: who answers at once needs none.
+    #[inline]
+    pub(crate) fn begin_ack_delay<A>(&mut self, core: &mut Core, cx: &Context<'_, A>) {
+        let delay = core.profile(self.profile).delayed_ack;
+        match core.acks.push(delay, Tick::after(cx.now, delay), cx.node) {
+            Some(at) => {
+                self.set(Marks::ACK_DELAYED);
+                self.ack_timer_at = at.0 as u16;
+            }
+            None => self.owe_ack(),
+        }
+    }
 
     /// The window to announce now, shifted, and its right edge remembered. The edge never moves back (RFC 9293 §3.8.6) and
     /// moves on only by a segment or half the buffer (silly window avoidance, RFC 9293 §3.8.6.2.2).
@@ -316,15 +320,15 @@ impl Tcb {
         let window = self.rcv_adv.since(self.rcv_nxt);
         // Rounded up, so that the edge does not move back by the bits that are shifted out (RFC 7323 §2.4).
         let field =
-            (window.saturating_add((1 << self.rcv_shift) - 1) >> self.rcv_shift).min(0xffff);
-        self.rcv_adv = self.rcv_nxt.plus(field << self.rcv_shift);
+            (window.saturating_add((1 << self.rcv_shift()) - 1) >> self.rcv_shift()).min(0xffff);
+        self.rcv_adv = self.rcv_nxt.plus(field << self.rcv_shift());
         field as u16
     }
 
     /// Where the window could end now, and the size of the buffer.
     #[inline]
     fn free_edge(&self, core: &Core) -> (Seq, u32) {
-        let buffer = core.profile(self.profile).buffer(self.rcv_shift);
+        let buffer = core.profile(self.profile).buffer(self.rcv_shift());
         (self.rcv_nxt.plus(buffer.saturating_sub(self.unread)), buffer)
     }
 

@@ -9,10 +9,11 @@
 
 use crate::api::{Application, Event, Received, Transmit};
 use crate::core::{Context, Core};
+use crate::flight::{Flight, PlainTcb};
 use crate::output::Turn;
 use crate::segment::{ECN_CE, ECN_MASK, Flags, Outgoing, Segment, Tuple};
 use crate::slab::NONE;
-use crate::tcb::{Marks, State, Tcb, Timer};
+use crate::tcb::{Marks, State, Timer};
 use crate::tick::ticks;
 
 /// What recovers, ends, or was asked for: with one of them the general path decides.
@@ -42,16 +43,20 @@ const MORE_TO_DO: Marks = Marks(
         | Marks::CLOSED.0,
 );
 
-impl Tcb {
+impl PlainTcb<'_> {
     /// Established, and all that was sent is acknowledged or on its way for the first time; nothing is here or there out of order.
     #[inline(always)]
     fn is_plain(&self, not: Marks) -> bool {
+        let has_nothing = |flight: &Flight| {
+            flight.scoreboard == NONE
+                && flight.reassembly == NONE
+                && flight.dup_acks == 0
+                && flight.backoff == 0
+                && !flight.lost_edge.is_after(self.snd_una)
+        };
         self.state == State::Established
             && !self.has(not)
-            && self.scoreboard == NONE
-            && self.reassembly == NONE
-            && self.dup_acks == 0
-            && !self.lost_edge.is_after(self.snd_una)
+            && self.flight.as_deref().is_none_or(has_nothing)
     }
 
     /// Takes a segment of [`Segment::read_plain`] that comes next, fits into the window, and acknowledges what was sent. `false`, and
@@ -72,7 +77,6 @@ impl Tcb {
             && acked <= self.outstanding()
             // without SACK one that acknowledges nothing may be a duplicate
             && (acked > 0 || self.has(Marks::SACK))
-            && self.backoff == 0
             && segment.ecn != ECN_CE;
         // RFC 7323 §5.3.
         let value = match segment.options.timestamps {
@@ -88,16 +92,22 @@ impl Tcb {
         if has_timestamps && !segment.seq.is_after(self.last_ack_sent) {
             self.ts_recent = value;
         }
-        self.update_window(segment, acked > 0);
-        if self.timer == Timer::Persist || self.snd_wnd == 0 {
-            self.retries = 0;
+        match self.active() {
+            Some(mut active) => {
+                active.update_window(segment, acked > 0);
+                if active.timer == Timer::Persist || active.snd_wnd == 0 {
+                    active.flight.retries = 0;
+                }
+            }
+            None => drop(self.take_window(segment)),
         }
         if acked > 0 {
             self.advance_plain(core, cx, segment, acked);
         }
         if len > 0 {
             let offset = self.received;
-            self.advance_to(core, self.rcv_nxt.plus(len));
+            let reached = self.rcv_nxt.plus(len);
+            self.advance_to(core, reached);
             let received = Received { offset, bytes: segment.payload, in_order: self.received };
             cx.app.received(cx.session, received);
             self.delay_ack(core, len);
@@ -115,25 +125,37 @@ impl Tcb {
         acked: u32,
     ) {
         self.snd_una = segment.ack;
-        self.acked += u64::from(acked);
+        match self.active() {
+            Some(mut active) => {
+                active.dequeue(acked);
+                active.flight.retries = 0;
+                active.flight.follow(active.tcb.snd_una);
+            }
+            None => {
+                self.acked += u64::from(acked);
+                self.queued = self.queued.saturating_sub(acked);
+            }
+        }
         core.counters.bytes.acked += u64::from(acked);
-        self.retries = 0;
         if acked >= self.mss.into() {
             self.set(Marks::PROVEN);
         }
         if self.has(Marks::TIMING) && !segment.ack.is_before(self.rtt_seq) {
             self.clear(Marks::TIMING);
             core.counters.recoveries.rtt_samples += 1;
-            self.rtt_sample(cx.micros().wrapping_sub(self.rtt_start));
+            let rtt = cx.micros().wrapping_sub(self.rtt_start);
+            self.rtt_sample(rtt);
         }
-        self.follow();
         if self.outstanding() > 0 {
-            self.await_ack(cx.now, core.profile(self.profile));
+            self.tcb.await_first_ack(cx.now, core.profile(self.tcb.profile));
         } else {
             self.timer = Timer::Idle;
         }
         cx.app.event(cx.session, Event::Acknowledged { offset: self.acked });
-        self.congestion_ack(core.profile(self.profile), acked, cx.tick);
+        let profile = core.profile(self.profile);
+        if let Some(mut active) = self.active() {
+            active.congestion_ack(profile, acked, cx.tick);
+        }
     }
 
     /// Sends all that waits where that is one segment at most which may go now, the acknowledgment that is owed where nothing
@@ -170,7 +192,9 @@ impl Tcb {
                 0 => self.srtt > 0 && cx.tick.since(self.last_sent) <= ticks(profile.rto_min),
                 _ => (!profile.nagle || len == self.mss.into()) && outstanding + len <= self.cwnd,
             };
-            if !has_room || !may_go {
+            // Half of the congestion window in the network is what its growth looks at.
+            let is_small = self.flight.is_some() || outstanding + len <= self.cwnd / 2;
+            if !has_room || !may_go || !is_small {
                 return None;
             }
         }
@@ -204,16 +228,19 @@ impl Tcb {
             core.counters.bytes.sent += u64::from(len);
             core.note_sent(self.profile, 1, 0);
             self.snd_nxt = self.snd_nxt.plus(len);
-            self.congestion_sent();
+            if let Some(mut active) = self.active() {
+                active.congestion_sent();
+            }
             if !self.has(Marks::TIMING) {
                 self.set(Marks::TIMING);
                 (self.rtt_start, self.rtt_seq) = (cx.micros(), self.snd_nxt);
             }
             if self.timer != Timer::Retransmit || self.has(Marks::TAIL) {
-                if self.timer == Timer::KeepAlive {
-                    self.retries = 0;
+                let keeps_alive = self.timer == Timer::KeepAlive;
+                if let Some(flight) = self.flight.as_deref_mut().filter(|_| keeps_alive) {
+                    flight.retries = 0;
                 }
-                self.await_ack(cx.now, core.profile(self.profile));
+                self.tcb.await_first_ack(cx.now, core.profile(self.tcb.profile));
             }
             self.last_sent = cx.tick;
         } else {

@@ -153,7 +153,6 @@ impl HalfOpen {
             rcv_nxt,
             rcv_adv: rcv_nxt.plus(profile.syn_window().into()),
             last_ack_sent: rcv_nxt,
-            snd_wl1: self.irs,
             ts_recent: self.ts_recent,
             max_wnd: self.window.into(),
             mss: self.mss,
@@ -161,7 +160,7 @@ impl HalfOpen {
             ..Tcb::CLOSED
         };
         if let (Some(peer), Some(own)) = (self.shift, profile.shift()) {
-            (tcb.snd_shift, tcb.rcv_shift) = (peer, own);
+            tcb.set_shifts(peer, own);
         }
         if tcb.has(Marks::TIMESTAMPS) {
             tcb.mss -= TIMESTAMPS_LEN;

@@ -8,7 +8,8 @@
 //!
 //! # Where to read
 //!
-//! `tcb` is the state of a session, in three cache lines. `arrival` takes a segment in the order of RFC 9293 §3.10.7 and hands
+//! `tcb` is the state of a session, in two cache lines, and `flight` what it has beside while something unusual is under way, which `sessions`
+//! gives and takes. `arrival` takes a segment in the order of RFC 9293 §3.10.7 and hands
 //! on to `recovery` (acknowledgments, losses) and `data`; `output` decides what is sent next, `timers` what is waited for,
 //! `congestion` how much may be in the network, `path` what ICMP and silence say of the path. `fast_path` does in a straight line what
 //! these do for nearly every segment, and `plain` reads it. `stack` has the tables: [`slab`], [`index`], [`addresses`], [`wheel`] and
@@ -50,6 +51,7 @@ mod counters;
 mod data;
 mod fast_path;
 mod fault;
+mod flight;
 mod half_open;
 pub mod hash;
 mod icmp;
@@ -64,6 +66,7 @@ mod recovery;
 mod rtt;
 pub mod segment;
 pub mod seq;
+mod sessions;
 #[cfg(test)]
 mod simulation;
 pub mod slab;

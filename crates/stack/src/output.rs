@@ -4,13 +4,14 @@
 use crate::api::{Application, Transmit};
 use crate::core::{Context, Core};
 use crate::fault::Fault;
+use crate::flight::ActiveTcb;
 use crate::options::{OPTIONS_MAX, Options};
 use crate::profile::Congestion;
 use crate::ranges::Range;
 use crate::segment::{ECN_ECT0, ECN_MASK, Flags, Outgoing, Summed, Tuple};
 use crate::seq::Seq;
 use crate::slab::NONE;
-use crate::tcb::{Marks, State, Tcb, Timer};
+use crate::tcb::{Marks, State, Timer};
 use crate::tick::{Tick, ticks};
 
 /// Segments that a session sends before it is the turn of the next one; more only where they are in one packet.
@@ -53,7 +54,7 @@ struct Next {
     push: bool,
 }
 
-impl Tcb {
+impl ActiveTcb<'_> {
     /// Sends what may be sent now.
     pub(crate) fn transmit<A: Application, T: Transmit>(
         &mut self,
@@ -157,7 +158,7 @@ impl Tcb {
             && !self.has(SOMETHING)
             && self.unsent() == 0
             && !self.owes_fin()
-            && !self.lost_edge.is_after(self.snd_una)
+            && !self.flight.lost_edge.is_after(self.snd_una)
     }
 
     /// How many segments so many bytes of data are cut into; one without data is one too.
@@ -176,7 +177,7 @@ impl Tcb {
         self.unsent() == 0
             && !self.owes_fin()
             && !self.has(MORE_TO_DO)
-            && !self.lost_edge.is_after(self.snd_una)
+            && !self.flight.lost_edge.is_after(self.snd_una)
     }
 
     /// After a pause the congestion window begins anew (RFC 5681 §4.1).
@@ -200,8 +201,10 @@ impl Tcb {
         let mss = u32::from(self.mss);
         if self.has(Marks::AGAIN) && self.outstanding() > 0 {
             let end = self.snd_una.plus(mss).min(self.snd_nxt);
-            let known =
-                core.ranges.get(self.scoreboard).and_then(|ranges| ranges.following(self.snd_una));
+            let known = core
+                .ranges
+                .get(self.flight.scoreboard)
+                .and_then(|ranges| ranges.following(self.snd_una));
             let range = Range::new(self.snd_una, known.map_or(end, |known| known.start.min(end)));
             return Some(Next {
                 cause: Cause::Lost,
@@ -331,12 +334,12 @@ impl Tcb {
 
     /// The next piece that is lost and was not sent again.
     pub(crate) fn next_lost(&self, core: &Core) -> Option<Range> {
-        if !self.lost_edge.is_after(self.snd_una) {
+        if !self.flight.lost_edge.is_after(self.snd_una) {
             return None;
         }
-        let mut start = self.high_rxt.max(self.snd_una);
-        let mut end = self.lost_edge.min(self.snd_nxt);
-        if let Some(ranges) = core.ranges.get(self.scoreboard) {
+        let mut start = self.flight.high_rxt.max(self.snd_una);
+        let mut end = self.flight.lost_edge.min(self.snd_nxt);
+        if let Some(ranges) = core.ranges.get(self.flight.scoreboard) {
             while let Some(known) = ranges.holding(start) {
                 start = known.end;
             }
@@ -365,7 +368,7 @@ impl Tcb {
             && fin
             && range.len() == 1
         {
-            self.high_rxt = self.high_rxt.max(range.end);
+            self.flight.high_rxt = self.flight.high_rxt.max(range.end);
             self.clear(Marks(Marks::SEND_TAIL.0 | Marks::AGAIN.0));
             return true;
         }
@@ -429,9 +432,9 @@ impl Tcb {
                 () => &mut segments.retransmitted_fast,
             } += 1;
             core.counters.bytes.retransmitted += bytes;
-            self.high_rxt = self.high_rxt.max(range.end);
+            self.flight.high_rxt = self.flight.high_rxt.max(range.end);
             if range.start == self.snd_una && self.has(Marks::RECOVERY) {
-                self.tail = self.snd_nxt;
+                self.flight.tail = self.snd_nxt;
             }
             self.clear(Marks(Marks::FORCE.0 | Marks::AGAIN.0));
             if !core.fault(Fault::NoKarn) {
@@ -467,7 +470,7 @@ impl Tcb {
             }
         }
         if self.has(Marks::RECOVERY) && core.profile(self.profile).congestion != Congestion::None {
-            self.phase.b = self.phase.b.saturating_add(range.len());
+            self.flight.phase.b = self.flight.phase.b.saturating_add(range.len());
         }
         if self.take(Marks::SEND_TAIL) {
             self.set(Marks::TAIL_SENT);
@@ -475,12 +478,12 @@ impl Tcb {
             if cause == Cause::Tail {
                 self.set(Marks::TAIL_REPEATS);
             }
-            (self.tail, self.tail_len) = (range.start, range.len() as u16);
+            (self.flight.tail, self.flight.tail_len) = (range.start, range.len() as u16);
         }
         if self.timer != Timer::Retransmit || self.has(Marks::TAIL) {
             if self.timer == Timer::KeepAlive {
                 // Probes that found no answer were counted there.
-                self.retries = 0;
+                self.flight.retries = 0;
             }
             self.await_ack(cx.now, core.profile(self.profile));
         }
@@ -494,12 +497,12 @@ impl Tcb {
         self.unacked = 0;
         self.clear(Marks::ACK_DELAYED);
         self.last_ack_sent = self.rcv_nxt;
-        if self.reassembly != NONE
-            && let Some(ranges) = core.ranges.get_mut(self.reassembly)
+        if self.flight.reassembly != NONE
+            && let Some(ranges) = core.ranges.get_mut(self.flight.reassembly)
         {
             ranges.duplicate = None;
             if ranges.is_empty() {
-                core.release_ranges(&mut self.reassembly);
+                core.release_ranges(&mut self.flight.reassembly);
             }
         }
     }
@@ -544,7 +547,7 @@ impl Tcb {
         let has_timestamps = agreed(Marks::TIMESTAMPS, profile.timestamps);
         // An answer scales windows if the peer's SYN did, which shows in the shifts only where they are not 0: both ways are
         // 0 without scaling, and then the option would be wrong.
-        let scales = !with_ack || self.snd_shift > 0 || self.rcv_shift > 0;
+        let scales = !with_ack || self.snd_shift() > 0 || self.rcv_shift() > 0;
         let options = Options {
             mss: Some(profile.announced_mss(tuple.version())),
             window_shift: profile.shift().filter(|_| scales),
@@ -611,9 +614,9 @@ impl Tcb {
     ) -> Outgoing {
         let window = self.announce(core);
         let mut options = core.timestamps(self.has(Marks::TIMESTAMPS), self.ts_recent, cx.now);
-        if self.reassembly != NONE
+        if self.flight.reassembly != NONE
             && self.has(Marks::SACK)
-            && let Some(ranges) = core.ranges.get(self.reassembly)
+            && let Some(ranges) = core.ranges.get(self.flight.reassembly)
         {
             let base = options.len();
             for block in ranges.duplicate.into_iter().chain(ranges.told()) {

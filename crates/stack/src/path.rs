@@ -10,10 +10,11 @@ use wirebeat_wire::{ipv4, ipv6};
 use crate::api::Reason;
 use crate::core::{Core, Fate};
 use crate::fault::Fault;
+use crate::flight::ActiveTcb;
 use crate::icmp::{IcmpError, Problem};
 use crate::options::TIMESTAMPS_LEN;
 use crate::segment;
-use crate::tcb::{Marks, State, Tcb};
+use crate::tcb::{Marks, State};
 
 /// No path is believed to take less over IPv4, as in Linux (`min_pmtu`): forged errors could have tiny segments sent (RFC 5927 §7.2).
 const MTU_LEAST_V4: u32 = 552;
@@ -34,7 +35,7 @@ const BLACK_HOLE_MSS: u32 = 1024;
 /// And the least one over IPv4 (Linux's `tcp_mtu_probe_floor`).
 const BLACK_HOLE_MSS_LEAST: u32 = 48;
 
-impl Tcb {
+impl ActiveTcb<'_> {
     /// Takes an error about a segment that is outstanding.
     pub(crate) fn icmp(
         &mut self,
@@ -117,10 +118,11 @@ impl Tcb {
         }
         self.clear(Marks::REORDER);
         self.forget_tail();
-        self.dup_acks = 0;
-        (self.recover, self.lost_edge, self.high_rxt) = (self.snd_nxt, self.snd_nxt, self.snd_una);
+        self.flight.dup_acks = 0;
+        (self.flight.recover, self.flight.lost_edge, self.flight.high_rxt) =
+            (self.snd_nxt, self.snd_nxt, self.snd_una);
         if core.fault(Fault::NotResent) {
-            self.lost_edge = self.snd_una;
+            self.flight.lost_edge = self.snd_una;
         }
         self.await_ack(now, &profile);
     }
@@ -136,7 +138,7 @@ impl Tcb {
             false => BLACK_HOLE_TIMEOUTS,
             true => BLACK_HOLE_TIMEOUTS_PROVEN,
         };
-        if !core.profile(self.profile).black_hole_detection || self.retries < patience {
+        if !core.profile(self.profile).black_hole_detection || self.flight.retries < patience {
             return;
         }
         let (mss, outstanding) = (u32::from(self.mss), self.outstanding());

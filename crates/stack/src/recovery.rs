@@ -9,6 +9,7 @@
 use crate::api::{Application, Event};
 use crate::core::{Context, Core};
 use crate::fault::Fault;
+use crate::flight::{ActiveTcb, Flight};
 use crate::ranges::Range;
 use crate::segment::{Flags, Segment};
 use crate::seq::Seq;
@@ -31,7 +32,7 @@ struct News {
     duplicate: bool,
 }
 
-impl Tcb {
+impl ActiveTcb<'_> {
     /// Takes the acknowledgment of a segment in the window, in a state in which data is exchanged. `false` where the rest of the
     /// segment does not count (RFC 9293 §3.10.7.4, RFC 5961 §5.2).
     pub(crate) fn acknowledge<A: Application>(
@@ -66,7 +67,7 @@ impl Tcb {
         let window_changed = !is_old && self.update_window(segment, acked > 0);
         if self.timer == Timer::Persist || self.snd_wnd == 0 {
             // A peer that answers is alive, however long its window stays closed (RFC 9293 §3.8.6.1).
-            self.retries = 0;
+            self.flight.retries = 0;
         }
         if acked > 0 {
             self.advance(core, cx, segment, acked);
@@ -82,7 +83,7 @@ impl Tcb {
             news.duplicate = acked == 0 && sacked_now > sacked;
         } else {
             let mss = u32::from(self.mss);
-            let credit = u32::from(self.dup_acks) * mss;
+            let credit = u32::from(self.flight.dup_acks) * mss;
             let plain =
                 segment.payload.is_empty() && !segment.flags.has(Flags::FIN) && !window_changed;
             news.duplicate = acked == 0 && outstanding > credit && plain && !self.has(Marks::LOSS);
@@ -113,10 +114,10 @@ impl Tcb {
                 | Marks::AGAIN.0
                 | Marks::REORDER.0,
         );
-        self.scoreboard == NONE
-            && self.dup_acks == 0
+        self.flight.scoreboard == NONE
+            && self.flight.dup_acks == 0
             && !self.has(TROUBLE)
-            && !self.lost_edge.is_after(self.snd_una)
+            && !self.flight.lost_edge.is_after(self.snd_una)
     }
 
     /// As [`Tcb::acknowledge`], where nothing is missing and the segment tells of nothing out of order: all that is left of it then.
@@ -130,7 +131,7 @@ impl Tcb {
     ) {
         self.update_window(segment, acked > 0);
         if self.timer == Timer::Persist || self.snd_wnd == 0 {
-            self.retries = 0;
+            self.flight.retries = 0;
         }
         if acked > 0 {
             self.advance(core, cx, segment, acked);
@@ -140,42 +141,41 @@ impl Tcb {
 
     /// Bytes that the peer has out of order.
     pub(crate) fn sacked(&self, core: &Core) -> u32 {
-        if self.scoreboard == NONE {
+        if self.flight.scoreboard == NONE {
             return 0;
         }
-        core.ranges.get(self.scoreboard).map_or(0, |ranges| ranges.total())
+        core.ranges.get(self.flight.scoreboard).map_or(0, |ranges| ranges.total())
     }
 
     /// Sequence numbers that are taken as lost and were not sent again or not acknowledged since.
     pub(crate) fn lost(&self, core: &Core) -> u32 {
-        self.not_sacked(core, Range::new(self.snd_una, self.lost_edge.max(self.snd_una)))
+        self.not_sacked(core, Range::new(self.snd_una, self.flight.lost_edge.max(self.snd_una)))
     }
 
     /// Sequence numbers that were sent again in this recovery and are not acknowledged.
     pub(crate) fn sent_again(&self, core: &Core) -> u32 {
-        self.not_sacked(core, Range::new(self.snd_una, self.high_rxt.max(self.snd_una)))
+        self.not_sacked(core, Range::new(self.snd_una, self.flight.high_rxt.max(self.snd_una)))
     }
 
     fn not_sacked(&self, core: &Core, range: Range) -> u32 {
-        let sacked = core.ranges.get(self.scoreboard).map_or(0, |ranges| ranges.count_in(range));
+        let sacked =
+            core.ranges.get(self.flight.scoreboard).map_or(0, |ranges| ranges.count_in(range));
         range.len() - sacked
     }
 
-    /// Takes the window, unless an older segment tells it (RFC 9293 §3.10.7.4). Whether it changed.
+    /// Takes the window, unless an older segment tells it (RFC 9293 §3.10.7.4). Whether it changed. The segment acknowledges no less than
+    /// `snd_una`.
     ///
     /// A segment that acknowledges something new tells the window whatever its own number is: where data was sent again, its
-    /// number is old, and the window from before would reach too far behind the new `snd_una`. Linux has the same rule.
+    /// number is old, and the window from before would reach too far behind the new `snd_una`. Linux has the same rule. One that begins
+    /// before `rcv_nxt` and is in the window was sent again, so that it is as new as one at `rcv_nxt`.
     #[inline]
     pub(crate) fn update_window(&mut self, segment: &Segment<'_>, acks_new: bool) -> bool {
-        let newer = acks_new || self.snd_wl1.is_before(segment.seq);
-        if !newer && (self.snd_wl1 != segment.seq || self.snd_wl2.is_after(segment.ack)) {
+        if !acks_new && self.flight.snd_wl1.is_after(segment.seq.max(self.rcv_nxt)) {
             return false;
         }
-        (self.snd_wl1, self.snd_wl2) = (segment.seq, segment.ack);
-        let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.snd_shift };
-        let window = u32::from(segment.window) << shift;
-        self.max_wnd = self.max_wnd.max(window);
-        std::mem::replace(&mut self.snd_wnd, window) != window
+        self.flight.snd_wl1 = segment.seq;
+        self.tcb.take_window(segment)
     }
 
     /// Moves `snd_una` on by `acked`.
@@ -190,17 +190,18 @@ impl Tcb {
         let partial = u32::from(core.fault(Fault::AckedTooMuch) && segment.ack != self.snd_nxt);
         let data = acked - fin + partial;
         self.snd_una = segment.ack;
-        self.acked += u64::from(data);
+        self.dequeue(data);
         core.counters.bytes.acked += u64::from(data);
-        self.retries = 0;
+        self.flight.retries = 0;
         if data >= self.mss.into() {
             self.set(Marks::PROVEN);
         }
         if self.has(Marks::TIMING) && !segment.ack.is_before(self.rtt_seq) {
             self.clear(Marks::TIMING);
             core.counters.recoveries.rtt_samples += 1;
-            self.rtt_sample(cx.micros().wrapping_sub(self.rtt_start));
-        } else if self.has(Marks::RECOVERY) || self.has(Marks::LOSS) || self.backoff > 0 {
+            let rtt = cx.micros().wrapping_sub(self.rtt_start);
+            self.rtt_sample(rtt);
+        } else if self.has(Marks::RECOVERY) || self.has(Marks::LOSS) || self.flight.backoff > 0 {
             // A segment that was sent twice is not timed (Karn), but a timestamp tells which of the two is acknowledged
             // (RFC 7323 §4.1), to a millisecond.
             if let Some(timestamps) =
@@ -215,14 +216,14 @@ impl Tcb {
         }
         // RFC 6298 §5 keeps the doubled timeout until a round trip was measured, which takes new data. A path that loses so much
         // that all is sent twice would then move at one segment a minute; so progress ends the doubling, as in Linux.
-        self.backoff = 0;
-        if let Some(ranges) = core.ranges.get_mut(self.scoreboard) {
+        self.flight.backoff = 0;
+        if let Some(ranges) = core.ranges.get_mut(self.flight.scoreboard) {
             ranges.remove_before(self.snd_una);
             if ranges.is_empty() {
-                core.release_ranges(&mut self.scoreboard);
+                core.release_ranges(&mut self.flight.scoreboard);
             }
         }
-        self.follow();
+        self.flight.follow(self.tcb.snd_una);
         if self.outstanding() > 0 {
             self.await_ack(cx.now, core.profile(self.profile));
         } else {
@@ -230,16 +231,6 @@ impl Tcb {
         }
         if data > 0 {
             cx.app.event(cx.session, Event::Acknowledged { offset: self.acked });
-        }
-    }
-
-    /// Has numbers that are not of use now follow `snd_una`, so that they never are half a circle behind.
-    #[inline]
-    pub(crate) fn follow(&mut self) {
-        self.lost_edge = self.lost_edge.max(self.snd_una);
-        self.high_rxt = self.high_rxt.max(self.snd_una);
-        if self.recover.is_before(self.snd_una) && self.snd_una.since(self.recover) > 1 << 30 {
-            self.recover = self.snd_una.minus(1 << 30);
         }
     }
 
@@ -265,7 +256,7 @@ impl Tcb {
                 continue;
             }
             // Where there is no room for it, the block is as if it had been lost.
-            if let Some(ranges) = core.ranges_at(&mut self.scoreboard) {
+            if let Some(ranges) = core.ranges_at(&mut self.flight.scoreboard) {
                 ranges.insert(*block);
             }
         }
@@ -274,15 +265,17 @@ impl Tcb {
 
     /// What an acknowledgment tells of a tail loss probe (RFC 8985 §7.4).
     fn tail_news(&mut self, core: &mut Core, duplicate: bool) {
-        let end = self.tail.plus(self.tail_len.into());
+        let end = self.flight.tail.plus(self.flight.tail_len.into());
         let last = end.minus(1);
-        let arrived =
-            core.ranges.get(self.scoreboard).is_some_and(|ranges| ranges.holding(last).is_some());
+        let arrived = core
+            .ranges
+            .get(self.flight.scoreboard)
+            .is_some_and(|ranges| ranges.holding(last).is_some());
         if arrived {
             // The probe arrived and what was sent two round trips before it did not: it is lost. That is RACK's rule for the one
             // segment whose time is known.
             self.clear(Marks::TAIL_SENT);
-            self.lost_edge = self.lost_edge.max(self.tail).min(self.snd_nxt);
+            self.flight.lost_edge = self.flight.lost_edge.max(self.flight.tail).min(self.snd_nxt);
         } else if !self.snd_una.is_before(end) {
             if !self.has(Marks::TAIL_REPEATS) || duplicate {
                 // New data, or both copies arrived.
@@ -312,12 +305,12 @@ impl Tcb {
 
     /// Where the last range begins that the peer has out of order.
     pub(crate) fn highest_sacked(&self, core: &Core) -> Option<Seq> {
-        core.ranges.get(self.scoreboard)?.last().map(|range| range.start)
+        core.ranges.get(self.flight.scoreboard)?.last().map(|range| range.start)
     }
 
     /// Where SACK says that what lies before is lost: three ranges, or more than two segments, lie above it (RFC 6675 §4).
     fn sack_edge(&self, core: &Core) -> Seq {
-        let Some(ranges) = core.ranges.get(self.scoreboard) else { return self.snd_una };
+        let Some(ranges) = core.ranges.get(self.flight.scoreboard) else { return self.snd_una };
         let (mut bytes, mut count) = (0, 0);
         for range in ranges.as_slice().iter().rev() {
             (bytes, count) = (bytes + range.len(), count + 1);
@@ -331,17 +324,20 @@ impl Tcb {
     /// Bytes that are in the network (RFC 6675 §4).
     pub(crate) fn pipe(&self, core: &Core) -> u32 {
         let outstanding = self.outstanding();
-        let lost = Range::new(self.high_rxt.max(self.snd_una), self.lost_edge.max(self.snd_una));
+        let lost = Range::new(
+            self.flight.high_rxt.max(self.snd_una),
+            self.flight.lost_edge.max(self.snd_una),
+        );
         let lost_len = if lost.start.is_before(lost.end) { lost.len() } else { 0 };
-        if self.scoreboard == NONE {
+        if self.flight.scoreboard == NONE {
             let left = if self.has(Marks::SACK) {
                 0
             } else {
-                u32::from(self.dup_acks) * u32::from(self.mss)
+                u32::from(self.flight.dup_acks) * u32::from(self.mss)
             };
             return outstanding.saturating_sub(left).saturating_sub(lost_len);
         }
-        let Some(ranges) = core.ranges.get(self.scoreboard) else { return outstanding };
+        let Some(ranges) = core.ranges.get(self.flight.scoreboard) else { return outstanding };
         let lost_sacked = if lost_len > 0 { ranges.count_in(lost) } else { 0 };
         outstanding.saturating_sub(ranges.total()).saturating_sub(lost_len - lost_sacked)
     }
@@ -350,7 +346,7 @@ impl Tcb {
     fn recover<A: Application>(&mut self, core: &mut Core, cx: &Context<'_, A>, news: News) {
         let profile = *core.profile(self.profile);
         let mss = u32::from(self.mss);
-        let done = !self.snd_una.is_before(self.recover);
+        let done = !self.snd_una.is_before(self.flight.recover);
         if done && news.acked > 0 {
             self.clear(Marks::LOSS);
             self.clear(Marks::ECN_RECOVERY);
@@ -361,32 +357,35 @@ impl Tcb {
         }
         if news.duplicate {
             core.counters.arrivals.duplicate_acks += 1;
-            self.dup_acks = self.dup_acks.saturating_add(1);
+            self.flight.dup_acks = self.flight.dup_acks.saturating_add(1);
         } else if news.acked > 0 {
             // A partial acknowledgment covers the segment that was sent again and those that duplicates stood for.
             let covered = (news.acked.div_ceil(mss.max(1)) - 1).min(255) as u8;
             let partial = self.has(Marks::RECOVERY) && !self.has(Marks::SACK);
-            self.dup_acks = if partial { self.dup_acks.saturating_sub(covered) } else { 0 };
+            self.flight.dup_acks =
+                if partial { self.flight.dup_acks.saturating_sub(covered) } else { 0 };
             if partial {
-                self.lost_edge = self.snd_una.plus(mss).min(self.snd_nxt);
-                self.high_rxt = self.snd_una;
+                self.flight.lost_edge = self.snd_una.plus(mss).min(self.snd_nxt);
+                self.flight.high_rxt = self.snd_una;
             }
         }
-        let lost_before = self.lost_edge;
+        let lost_before = self.flight.lost_edge;
         let recovering = self.has(Marks::RECOVERY) || self.has(Marks::LOSS);
         let reorders = profile.rack && self.has(Marks::REORDERING);
         let told = self.sack_edge(core);
         if profile.rack && !reorders && (recovering || told.is_after(self.snd_una)) {
             // In recovery, and when three segments tell of a loss, nothing waits for order any more (RFC 8985 §6.2 step 4): what
             // was sent before something that arrived and is not there is lost.
-            self.lost_edge = self.lost_edge.max(self.highest_sacked(core).unwrap_or(self.snd_una));
+            self.flight.lost_edge =
+                self.flight.lost_edge.max(self.highest_sacked(core).unwrap_or(self.snd_una));
         } else if recovering || !reorders {
-            self.lost_edge = self.lost_edge.max(told);
+            self.flight.lost_edge = self.flight.lost_edge.max(told);
         }
         // Without SACK duplicates of what was sent before the last recovery say nothing (RFC 6582 §3.2 step 1).
-        let counts = self.has(Marks::SACK) || self.snd_una.is_after(self.recover);
-        if !recovering && self.dup_acks >= DUPLICATES && counts && self.outstanding() > 0 {
-            self.lost_edge = self.lost_edge.max(self.snd_una.plus(mss).min(self.snd_nxt));
+        let counts = self.has(Marks::SACK) || self.snd_una.is_after(self.flight.recover);
+        if !recovering && self.flight.dup_acks >= DUPLICATES && counts && self.outstanding() > 0 {
+            self.flight.lost_edge =
+                self.flight.lost_edge.max(self.snd_una.plus(mss).min(self.snd_nxt));
         }
         // What the last recovery sent again is under way, and no reason for another.
         if !recovering && self.next_lost(core).is_some() {
@@ -395,7 +394,7 @@ impl Tcb {
         self.lost_again(core, news);
         if self.has(Marks::RECOVERY) {
             let pipe = self.pipe(core);
-            let is_safe = news.acked > 0 && !self.lost_edge.is_after(lost_before);
+            let is_safe = news.acked > 0 && !self.flight.lost_edge.is_after(lost_before);
             self.prr_ack(&profile, news.delivered, pipe, is_safe);
         } else if news.acked > 0 && !self.has(Marks::ECN_RECOVERY) {
             // What was told to have arrived before, out of order, has opened the window then (RFC 3042).
@@ -417,8 +416,8 @@ impl Tcb {
         self.set(Marks::FORCE);
         self.forget_tail();
         self.clear(Marks::ECN_RECOVERY);
-        self.recover = self.snd_nxt;
-        self.tail = self.snd_nxt;
+        self.flight.recover = self.snd_nxt;
+        self.flight.tail = self.snd_nxt;
     }
 
     /// The peer tells of congestion: once a round trip that is like a loss, but nothing is sent again (RFC 3168 §6.1.2).
@@ -432,7 +431,7 @@ impl Tcb {
         core.counters.recoveries.congestion_echoes += 1;
         self.congestion_loss(&profile);
         self.prr_end(&profile);
-        self.recover = self.snd_nxt;
+        self.flight.recover = self.snd_nxt;
         self.set(Marks::ECN_RECOVERY);
         self.set(Marks::REDUCED);
     }
@@ -444,14 +443,14 @@ impl Tcb {
             return;
         }
         if news.acked > 0 {
-            self.tail = self.snd_nxt;
+            self.flight.tail = self.snd_nxt;
             self.clear(Marks::AGAIN);
-        } else if self.high_rxt.is_after(self.snd_una)
-            && let Some(ranges) = core.ranges.get(self.scoreboard)
+        } else if self.flight.high_rxt.is_after(self.snd_una)
+            && let Some(ranges) = core.ranges.get(self.flight.scoreboard)
         {
-            let later = ranges.count_in(Range::new(self.tail, self.snd_nxt));
+            let later = ranges.count_in(Range::new(self.flight.tail, self.snd_nxt));
             if later > u32::from(DUPLICATES - 1) * u32::from(self.mss) {
-                self.tail = self.snd_nxt;
+                self.flight.tail = self.snd_nxt;
                 self.set(Marks::AGAIN);
             }
         }
@@ -466,7 +465,7 @@ impl Tcb {
     pub(crate) fn retransmission_timeout(&mut self, core: &mut Core) {
         let profile = *core.profile(self.profile);
         core.counters.recoveries.timeouts += 1;
-        if self.retries <= 1 {
+        if self.flight.retries <= 1 {
             // RFC 5681 §3.1: a segment that is lost again does not lower the threshold again.
             self.congestion_loss(&profile);
         }
@@ -477,8 +476,32 @@ impl Tcb {
         self.set(Marks::FORCE);
         self.forget_tail();
         // A peer may take back what it said out of order (RFC 2018 §8).
-        core.release_ranges(&mut self.scoreboard);
-        self.dup_acks = 0;
-        (self.recover, self.lost_edge, self.high_rxt) = (self.snd_nxt, self.snd_nxt, self.snd_una);
+        core.release_ranges(&mut self.flight.scoreboard);
+        self.flight.dup_acks = 0;
+        (self.flight.recover, self.flight.lost_edge, self.flight.high_rxt) =
+            (self.snd_nxt, self.snd_nxt, self.snd_una);
+    }
+}
+
+impl Flight {
+    /// Has numbers that are not of use now follow `snd_una`, so that they never are half a circle behind.
+    #[inline]
+    pub(crate) fn follow(&mut self, snd_una: Seq) {
+        self.lost_edge = self.lost_edge.max(snd_una);
+        self.high_rxt = self.high_rxt.max(snd_una);
+        if self.recover.is_before(snd_una) && snd_una.since(self.recover) > 1 << 30 {
+            self.recover = snd_una.minus(1 << 30);
+        }
+    }
+}
+
+impl Tcb {
+    /// Takes the window of a segment. Whether it changed.
+    #[inline]
+    pub(crate) fn take_window(&mut self, segment: &Segment<'_>) -> bool {
+        let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.snd_shift() };
+        let window = u32::from(segment.window) << shift;
+        self.max_wnd = self.max_wnd.max(window);
+        std::mem::replace(&mut self.snd_wnd, window) != window
     }
 }

@@ -59,19 +59,24 @@ impl<T: Slot> Slab<T> {
     /// Takes a slot for `value`; `None` when all are taken.
     #[inline]
     pub fn insert(&mut self, value: T) -> Option<u32> {
-        if let Some(slot) = self.slots.get_mut(self.vacant as usize) {
-            let at = self.vacant;
-            self.vacant = slot.next_vacant()?;
-            *slot = value;
-            self.len += 1;
-            return Some(at);
-        }
-        if self.slots.len() == self.capacity {
-            return None;
-        }
-        self.slots.push(value);
+        let at = self.vacant_slot()?;
+        // The value is made in its place, not copied there from the stack, which a processor that waits for parts of it could not do
+        // before it has them.
+        let slot = self.slots.get_mut(at as usize)?;
+        self.vacant = slot.next_vacant()?;
+        *slot = value;
         self.len += 1;
-        Some(self.slots.len() as u32 - 1)
+        Some(at)
+    }
+
+    /// The slot that is taken next.
+    #[inline]
+    fn vacant_slot(&mut self) -> Option<u32> {
+        if self.vacant == NONE && self.slots.len() < self.capacity {
+            self.vacant = self.slots.len() as u32;
+            self.slots.push(T::vacant(NONE));
+        }
+        (self.vacant != NONE).then_some(self.vacant)
     }
 
     /// The one at `at`, if it is taken.

@@ -1,12 +1,10 @@
-//! The state of a session: three cache lines.
+//! The state of a session: two cache lines, and a third in [`crate::flight`] while something unusual is under way.
 //!
-//! A segment in order touches all three; a timer that finds nothing to do, which is most of them, the first alone. Names are those of RFC 9293 §3.3.1 where it has them.
+//! A small segment in order touches these two; a timer that finds nothing to do, which is most of them, the first alone. Names are those of
+//! RFC 9293 §3.3.1 where it has them. SND.WL2 is not kept: it is `snd_una`, since each acknowledgment of something new tells the window.
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use wirebeat_units::Nanos;
-
-use crate::api::Totals;
 use crate::segment::Tuple;
 use crate::seq::Seq;
 use crate::slab::{NONE, Slot};
@@ -131,6 +129,9 @@ pub enum Timer {
     FinWait2,
 }
 
+/// In [`Tcb::flight`]: the session is idle, and the history of its congestion is in fields that mean nothing then.
+pub(crate) const PACKED: u32 = NONE - 1;
+
 /// The state of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
@@ -143,22 +144,23 @@ pub struct Tcb {
     pub(crate) marks: Marks,
     pub(crate) state: State,
     pub(crate) profile: u8,
-    /// Shifts of the windows that come in and go out.
-    pub(crate) snd_shift: u8,
-    pub(crate) rcv_shift: u8,
+    pub(crate) timer: Timer,
+    pub(crate) shifts: u8,
     pub(crate) snd_una: Seq,
-    /// Bytes of data since the session began.
-    pub(crate) offered: u64,
-    /// Likewise, up to `snd_una`.
-    pub(crate) acked: u64,
     pub(crate) snd_nxt: Seq,
+    /// Bytes of data that were offered and are not acknowledged; beyond 2^32 - 1, [`crate::flight::Flight::more`] has the rest.
+    pub(crate) queued: u32,
+    /// Bytes of data since the session began, up to `snd_una`.
+    pub(crate) acked: u64,
     pub(crate) timer_at: Tick,
-    pub(crate) ack_timer_at: Tick,
     /// When the wheel calls, if it is armed.
     pub(crate) wheel_at: Tick,
     pub(crate) user: u32,
-    pub(crate) timer: Timer,
-    pub(crate) backoff: u8,
+    /// Where it is what the session has under way; [`NONE`] where it does without, or [`PACKED`].
+    pub(crate) flight: u32,
+    pub(crate) last_sent: Tick,
+    /// When a delayed acknowledgment is due: the lower half of the tick, which is 17 s.
+    pub(crate) ack_timer_at: u16,
     /// Acknowledgments to be sent at once.
     pub(crate) acks_owed: u8,
     /// Segments in order since the last acknowledgment went.
@@ -168,71 +170,44 @@ pub struct Tcb {
     /// Bytes of data since the session began, up to `rcv_nxt`.
     pub(crate) received: u64,
     pub(crate) snd_wnd: u32,
+    pub(crate) cwnd: u32,
     pub(crate) rcv_nxt: Seq,
     /// The right edge of the window that was announced.
     pub(crate) rcv_adv: Seq,
-    pub(crate) snd_wl1: Seq,
-    pub(crate) snd_wl2: Seq,
-    pub(crate) cwnd: u32,
+    pub(crate) last_ack_sent: Seq,
     pub(crate) ts_recent: u32,
     /// The most bytes of data in a segment, options taken off.
     pub(crate) mss: u16,
-    /// Duplicate acknowledgments in a row: segments that have left the network, where SACK does not tell.
-    pub(crate) dup_acks: u8,
-    pub(crate) retries: u8,
-    pub(crate) last_ack_sent: Seq,
+    /// As `mss`, before the path turned out to take less: what the peer's segments are measured by.
+    pub(crate) rcv_mss: u16,
     /// In microseconds, times 8; 0 before the first sample.
     pub(crate) srtt: u32,
     /// In microseconds, times 4.
     pub(crate) rttvar: u32,
     pub(crate) rtt_start: u32,
     pub(crate) rtt_seq: Seq,
-    /// What the peer has out of order: a block of ranges, or none.
-    pub(crate) scoreboard: u32,
-
-    // The third line: when something came and went, congestion, and what is being recovered.
-    /// What we have out of order.
-    pub(crate) reassembly: u32,
-    pub(crate) last_heard: Tick,
-    pub(crate) last_sent: Tick,
     /// The largest window that the peer announced.
     pub(crate) max_wnd: u32,
-    pub(crate) ssthresh: u32,
-    /// Recovery ends when this is acknowledged.
-    pub(crate) recover: Seq,
-    /// What lies before it and was not acknowledged, selectively or not, is lost.
-    pub(crate) lost_edge: Seq,
-    /// What lies before it was sent again in this recovery.
-    pub(crate) high_rxt: Seq,
-    /// Acknowledged since the congestion window grew last.
-    pub(crate) bytes_acked: u32,
     /// Bytes in order that the embedder has not consumed.
     pub(crate) unread: u32,
-    pub(crate) phase: Phase,
-    /// The window before the last reduction, in bytes (RFC 9438 §4.1).
-    pub(crate) cubic_max: u32,
-    /// Where the last tail loss probe begins; in recovery, where `snd_nxt` was when what is missing first was sent again.
-    pub(crate) tail: Seq,
-    /// Sequence numbers of the last tail loss probe.
-    pub(crate) tail_len: u16,
-    /// As `mss`, before the path turned out to take less: what the peer's segments are measured by.
-    pub(crate) rcv_mss: u16,
+    pub(crate) last_heard: Tick,
 }
 
 /// What congestion control counts in the phase it is in, three numbers each. Recovery, slow start and avoidance exclude each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phase {
     /// In recovery: bytes delivered since it began (RFC 9937 §6.2). In slow start: the number with which this round trip ends. In
-    /// avoidance: the tick in which it began.
+    /// avoidance by CUBIC: the tick in which it began.
     pub(crate) a: u32,
-    /// In recovery: bytes sent since it began. In avoidance: CUBIC's K in milliseconds (RFC 9438 §4.2).
+    /// In recovery: bytes sent since it began. In avoidance: CUBIC's K in milliseconds (RFC 9438 §4.2), or that NewReno counts.
     pub(crate) b: u32,
-    /// In recovery: bytes that were outstanding when it began. In slow start: the most that was outstanding in this round trip. In avoidance: what NewReno's window would be, in bytes.
+    /// In recovery: bytes that were outstanding when it began. In slow start: the most that was outstanding in this round trip. In
+    /// avoidance by CUBIC: what NewReno's window would be, in bytes; by NewReno: bytes acknowledged since the window grew last.
     pub(crate) c: u32,
 }
 
-// Three lines of 64 bytes, and no more: at ten million sessions each line is 640 MB.
-const _: () = assert!(size_of::<Tcb>() == 192);
+// Two lines of 64 bytes, and no more: at ten million sessions each line is 640 MB.
+const _: () = assert!(size_of::<Tcb>() == 128);
 
 impl Slot for Tcb {
     fn vacant(next: u32) -> Tcb {
@@ -255,53 +230,53 @@ impl Tcb {
         marks: Marks(0),
         state: State::Closed,
         profile: 0,
-        snd_shift: 0,
-        rcv_shift: 0,
+        timer: Timer::Idle,
+        shifts: 0,
         snd_una: Seq(0),
         snd_nxt: Seq(0),
+        queued: 0,
+        acked: 0,
+        timer_at: Tick(0),
+        wheel_at: Tick(0),
+        user: NONE,
+        flight: NONE,
+        last_sent: Tick(0),
+        ack_timer_at: 0,
+        acks_owed: 0,
+        unacked: 0,
+        received: 0,
         snd_wnd: 0,
+        cwnd: 0,
         rcv_nxt: Seq(0),
         rcv_adv: Seq(0),
-        snd_wl1: Seq(0),
-        snd_wl2: Seq(0),
-        cwnd: 0,
+        last_ack_sent: Seq(0),
         ts_recent: 0,
         mss: 0,
-        acks_owed: 0,
-        dup_acks: 0,
-        last_ack_sent: Seq(0),
-        offered: 0,
-        acked: 0,
-        received: 0,
-        timer_at: Tick(0),
-        ack_timer_at: Tick(0),
+        rcv_mss: 0,
         srtt: 0,
         rttvar: 0,
         rtt_start: 0,
         rtt_seq: Seq(0),
-        ssthresh: u32::MAX,
-        recover: Seq(0),
-        lost_edge: Seq(0),
-        high_rxt: Seq(0),
-        scoreboard: NONE,
-        reassembly: NONE,
-        user: NONE,
-        bytes_acked: 0,
-        last_heard: Tick(0),
-        last_sent: Tick(0),
-        unread: 0,
         max_wnd: 0,
-        wheel_at: Tick(0),
-        phase: Phase { a: 0, b: 0, c: 0 },
-        cubic_max: 0,
-        timer: Timer::Idle,
-        backoff: 0,
-        retries: 0,
-        tail: Seq(0),
-        tail_len: 0,
-        rcv_mss: 0,
-        unacked: 0,
+        unread: 0,
+        last_heard: Tick(0),
     };
+
+    /// How far windows of the peer are shifted, at most 14 (RFC 7323 §2.3).
+    #[inline]
+    pub(crate) fn snd_shift(&self) -> u8 {
+        self.shifts & 0xf
+    }
+
+    /// The same for windows that are announced to it.
+    #[inline]
+    pub(crate) fn rcv_shift(&self) -> u8 {
+        self.shifts >> 4
+    }
+
+    pub(crate) fn set_shifts(&mut self, snd_shift: u8, rcv_shift: u8) {
+        self.shifts = rcv_shift << 4 | snd_shift & 0xf;
+    }
 
     #[inline]
     pub(crate) fn has(&self, marks: Marks) -> bool {
@@ -329,7 +304,7 @@ impl Tcb {
     /// A word of each line: who reads it has the processor fetch all of them.
     #[inline]
     pub(crate) fn lines(&self) -> u32 {
-        self.snd_una.0 ^ self.srtt ^ self.last_heard.0
+        self.snd_una.0 ^ self.srtt
     }
 
     /// Its ends, over IPv4.
@@ -366,7 +341,7 @@ impl Tcb {
     #[inline]
     pub(crate) fn data_end(&self) -> Seq {
         // Behind `snd_una`, which stands on data or on the FIN behind it.
-        self.snd_una.plus((self.offered - self.acked).min(1 << 30) as u32)
+        self.snd_una.plus(self.queued.min(1 << 30))
     }
 
     /// Bytes that wait to be sent for the first time.
@@ -379,20 +354,6 @@ impl Tcb {
     #[inline]
     pub(crate) fn offset_of(&self, seq: Seq) -> u64 {
         self.acked + u64::from(seq.since(self.snd_una))
-    }
-
-    /// What is told of it at its end.
-    pub(crate) fn totals(&self) -> Totals {
-        // SYN and FIN have numbers of their own
-        let opening = matches!(self.state, State::SynSent | State::SynReceived);
-        let control = u32::from(opening || self.has(Marks::FIN_SENT));
-        Totals {
-            in_flight: self.outstanding().saturating_sub(control).into(),
-            rtt: (self.srtt > 0).then(|| Nanos::from_micros(self.smoothed_rtt().into())),
-            acked: self.acked,
-            received: self.received,
-            ..Totals::default()
-        }
     }
 
     /// Whether a FIN is still to be sent.

@@ -3,6 +3,7 @@
 use crate::api::{Application, Reason};
 use crate::core::{Context, Core, Fate};
 use crate::fault::Fault;
+use crate::flight::ActiveTcb;
 use crate::profile::Profile;
 use crate::slab::NONE;
 use crate::tcb::{Marks, State, Tcb, Timer};
@@ -16,10 +17,35 @@ const DELAYED_ACK_MAX: Nanos = Nanos::from_millis(200);
 const TAIL_MARGIN: Nanos = Nanos::from_millis(2);
 
 impl Tcb {
+    /// What the main timer has to be for with nothing under way.
+    #[inline]
+    fn idle_timer(&self, core: &Core) -> Timer {
+        let profile = core.profile(self.profile);
+        match (self.state, profile.keep_alive) {
+            (State::FinWait2, _) if profile.fin_wait_2 > Nanos::ZERO => Timer::FinWait2,
+            (State::Established | State::CloseWait | State::FinWait2, Some(_)) => Timer::KeepAlive,
+            _ => Timer::Idle,
+        }
+    }
+
+    /// The wheel called: whether the session has something to do. Most have not, or not yet, and are called again if they need that.
+    #[inline]
+    pub(crate) fn is_called_in_time(&mut self, core: &mut Core, now: Tick, node: u32) -> bool {
+        let is_due = self.timer != Timer::Idle && self.timer_at.is_due(now);
+        // Its profile may have another rule for sessions that wait by now.
+        if is_due || self.timer == Timer::Idle && self.idle_timer(core) != Timer::Idle {
+            return true;
+        }
+        self.clear(Marks::ARMED);
+        if !core.ready.has(node) {
+            core.arm(now, node, self);
+        }
+        false
+    }
+
     /// What the main timer has to be for now.
     #[inline]
     pub(crate) fn timer_needed(&self, core: &Core) -> Timer {
-        let profile = core.profile(self.profile);
         if self.outstanding() > 0 {
             return Timer::Retransmit;
         }
@@ -30,56 +56,41 @@ impl Tcb {
             // It had its turn: the peer's window does not take it.
             return if core.fault(Fault::NoPersist) { Timer::Idle } else { Timer::Persist };
         }
-        match (self.state, profile.keep_alive) {
-            (State::FinWait2, _) if profile.fin_wait_2 > Nanos::ZERO => Timer::FinWait2,
-            (State::Established | State::CloseWait | State::FinWait2, Some(_)) => Timer::KeepAlive,
-            _ => Timer::Idle,
-        }
+        self.idle_timer(core)
     }
 
-    /// Sets the main timer for what is needed now, and sees to it that the wheel calls. To be called when a session was touched.
-    #[inline]
-    pub(crate) fn settle<A: Application>(&mut self, core: &mut Core, cx: &Context<'_, A>) {
-        // With a turn to send before long it is settled then.
-        if !core.ready.has(cx.node) {
-            self.settle_now(core, cx);
-        }
-    }
-
-    /// As [`Tcb::settle`], after a turn to send.
+    /// As [`ActiveTcb::settle`], with a timeout that is doubled `backoff` times.
     #[inline(always)]
-    pub(crate) fn settle_now<A>(&mut self, core: &mut Core, cx: &Context<'_, A>) {
+    pub(crate) fn settle_timer<A>(&mut self, core: &mut Core, cx: &Context<'_, A>, backoff: u8) {
         let needed = self.timer_needed(core);
         if needed != self.timer {
-            self.change_timer(core, cx.now, needed);
+            self.change_timer(core, cx.now, needed, backoff);
         }
         core.arm(cx.tick, cx.node, self);
     }
 
     /// Sets the main timer anew, for what is `needed`.
     #[inline(never)]
-    fn change_timer(&mut self, core: &Core, now: Nanos, needed: Timer) {
+    fn change_timer(&mut self, core: &Core, now: Nanos, needed: Timer, backoff: u8) {
         self.timer = needed;
         let profile = core.profile(self.profile);
         let span = match needed {
             Timer::Idle => Nanos::ZERO,
-            Timer::Retransmit | Timer::Persist => self.rto(profile),
+            Timer::Retransmit | Timer::Persist => self.rto_at(profile, backoff),
             Timer::KeepAlive => {
                 profile.keep_alive.map_or(Nanos::ZERO, |keep_alive| keep_alive.idle)
             }
             Timer::FinWait2 => profile.fin_wait_2,
         };
-        if needed == Timer::KeepAlive {
-            self.retries = 0;
-        }
         self.clear(Marks(Marks::TAIL.0 | Marks::REORDER.0));
         self.timer_at = Tick::after(now, span);
     }
 
-    /// The queue of delayed acknowledgments called: whether one is due. It may have gone with data, or another one begun since.
+    /// The queue of delayed acknowledgments called, for what was to be due `at`: whether one is due. It may have gone with data, or another
+    /// one begun since.
     #[inline]
-    pub(crate) fn delayed_ack(&mut self, now: Tick) -> bool {
-        if !self.has(Marks::ACK_DELAYED) || !self.ack_timer_at.is_due(now) {
+    pub(crate) fn delayed_ack(&mut self, at: Tick) -> bool {
+        if !self.has(Marks::ACK_DELAYED) || self.ack_timer_at != at.0 as u16 {
             return false;
         }
         self.clear(Marks::ACK_DELAYED);
@@ -87,6 +98,34 @@ impl Tcb {
         true
     }
 
+    /// Sets the timer for what is outstanding, of which the peer has told nothing and which did not run out before: a tail loss probe
+    /// where that may help (RFC 8985 §7.2), or the retransmission timeout.
+    #[inline]
+    pub(crate) fn await_first_ack(&mut self, now: Nanos, profile: &Profile) {
+        self.timer = Timer::Retransmit;
+        self.clear(Marks::REORDER);
+        let rto = self.rto_at(profile, 0);
+        let busy =
+            Marks(Marks::RECOVERY.0 | Marks::LOSS.0 | Marks::TAIL_SENT.0 | Marks::SEND_TAIL.0);
+        let probes = profile.tail_loss_probe && self.has(Marks::SACK) && self.srtt > 0;
+        if probes && !self.has(busy) {
+            // A single segment may wait for a delayed acknowledgment.
+            let delay =
+                if self.outstanding() <= self.mss.into() { DELAYED_ACK_MAX } else { Nanos::ZERO };
+            let twice =
+                Nanos::from_micros(u64::from(self.smoothed_rtt()) * 2).saturating_add(TAIL_MARGIN);
+            // No later than the timeout, whose place it takes then (RFC 8985 §7.2): the window is not reset before the probe was
+            // tried.
+            self.set(Marks::TAIL);
+            self.timer_at = Tick::after(now, twice.saturating_add(delay).min(rto));
+            return;
+        }
+        self.clear(Marks::TAIL);
+        self.timer_at = Tick::after(now, rto);
+    }
+}
+
+impl ActiveTcb<'_> {
     /// The wheel called: does what is due.
     pub(crate) fn timers<A: Application>(
         &mut self,
@@ -106,29 +145,15 @@ impl Tcb {
         }
     }
 
-    /// Sets the timer for what is outstanding: a tail loss probe where that may help (RFC 8985 §7.2), or the retransmission timeout.
+    /// Sets the timer for what is outstanding.
     #[inline]
     pub(crate) fn await_ack(&mut self, now: Nanos, profile: &Profile) {
-        self.timer = Timer::Retransmit;
-        self.clear(Marks::REORDER);
-        let rto = self.rto(profile);
-        let busy =
-            Marks(Marks::RECOVERY.0 | Marks::LOSS.0 | Marks::TAIL_SENT.0 | Marks::SEND_TAIL.0);
-        let probes = profile.tail_loss_probe && self.has(Marks::SACK) && self.srtt > 0;
-        if probes && !self.has(busy) && self.backoff == 0 && self.scoreboard == NONE {
-            // A single segment may wait for a delayed acknowledgment.
-            let delay =
-                if self.outstanding() <= self.mss.into() { DELAYED_ACK_MAX } else { Nanos::ZERO };
-            let twice =
-                Nanos::from_micros(u64::from(self.smoothed_rtt()) * 2).saturating_add(TAIL_MARGIN);
-            // No later than the timeout, whose place it takes then (RFC 8985 §7.2): the window is not reset before the probe was
-            // tried.
-            self.set(Marks::TAIL);
-            self.timer_at = Tick::after(now, twice.saturating_add(delay).min(rto));
-            return;
+        if self.flight.backoff == 0 && self.flight.scoreboard == NONE {
+            return self.await_first_ack(now, profile);
         }
-        self.clear(Marks::TAIL);
-        self.timer_at = Tick::after(now, rto);
+        self.timer = Timer::Retransmit;
+        self.clear(Marks(Marks::REORDER.0 | Marks::TAIL.0));
+        self.timer_at = Tick::after(now, self.rto(profile));
     }
 
     /// Sets the timer for data out of order at the peer, or takes it away (RFC 8985 §6.2): what was sent before a segment that
@@ -166,12 +191,12 @@ impl Tcb {
     /// One retry more after the timer ran out; `false` when there were `limit` already, or the peer was waited for as long as the
     /// profile has it.
     fn retry(&mut self, core: &Core, profile: &Profile, limit: u8) -> bool {
-        if self.left(profile).map_or(self.retries >= limit, |left| left == Nanos::ZERO) {
+        if self.left(profile).map_or(self.flight.retries >= limit, |left| left == Nanos::ZERO) {
             return false;
         }
-        self.retries = self.retries.saturating_add(1);
+        self.flight.retries = self.flight.retries.saturating_add(1);
         if !core.fault(Fault::NoBackoff) {
-            self.backoff = self.backoff.saturating_add(1);
+            self.flight.backoff = self.flight.backoff.saturating_add(1);
         }
         true
     }
@@ -182,7 +207,7 @@ impl Tcb {
         if profile.user_timeout == Nanos::ZERO {
             return None;
         }
-        let gone = (0..=self.backoff)
+        let gone = (0..=self.flight.backoff)
             .fold(Nanos::ZERO, |sum, backoff| sum.saturating_add(self.rto_at(profile, backoff)));
         Some(profile.user_timeout.saturating_sub(gone))
     }
@@ -205,7 +230,7 @@ impl Tcb {
         }
         if self.has(Marks::REORDER) {
             let edge = self.highest_sacked(core).unwrap_or(self.snd_una);
-            self.lost_edge = self.lost_edge.max(edge);
+            self.flight.lost_edge = self.flight.lost_edge.max(edge);
             core.counters.recoveries.reordering += 1;
             self.begin_recovery(core, cx.now);
             // Nothing has left the network just now: only the first missing segment may go.
@@ -248,7 +273,8 @@ impl Tcb {
         if !self.retry(core, &profile, profile.data_retries) {
             return Fate::Close(Reason::TimedOut);
         }
-        self.set(if self.snd_wnd > 0 { Marks::OVERRIDE } else { Marks::PROBE });
+        let asks = if self.snd_wnd > 0 { Marks::OVERRIDE } else { Marks::PROBE };
+        self.set(asks);
         self.timer_at = Tick::after(cx.now, self.next_timeout(&profile, left));
         core.ready.push(cx.node);
         Fate::Keep
@@ -270,14 +296,14 @@ impl Tcb {
         let Some(keep_alive) = core.profile(self.profile).keep_alive else { return Fate::Keep };
         let silent = cx.tick.since(self.last_heard);
         if silent < ticks(keep_alive.idle) {
-            self.retries = 0;
+            self.flight.retries = 0;
             self.timer_at = Tick(self.last_heard.0.wrapping_add(ticks(keep_alive.idle)));
             return Fate::Keep;
         }
-        if self.retries >= keep_alive.count {
+        if self.flight.retries >= keep_alive.count {
             return Fate::Close(Reason::TimedOut);
         }
-        self.retries += 1;
+        self.flight.retries += 1;
         self.set(Marks::PROBE);
         self.timer_at = Tick::after(cx.now, keep_alive.interval);
         core.ready.push(cx.node);

@@ -7,6 +7,7 @@ use wirebeat_units::Nanos;
 use super::cutter::Packet;
 use super::program::{FIRST_PORT, Programs};
 use crate::counters::Counters;
+use crate::flight::{ActiveTcb, Flight};
 use crate::profile::Congestion;
 use crate::segment::{Checksum, Flags, Segment};
 use crate::seq::Seq;
@@ -26,7 +27,7 @@ pub struct Watch {
     /// By user: the highest number that was sent, and when something was sent again last.
     sent: Vec<Option<(Seq, Option<Nanos>)>>,
     /// By handle: what it was when it was looked at last.
-    last: Vec<Option<Tcb>>,
+    last: Vec<Option<(Tcb, Flight)>>,
     /// The users of those that were looked at.
     pub changed: Vec<u32>,
     looks: u64,
@@ -119,23 +120,25 @@ impl Watch {
         for (at, seen) in (0..).zip(&mut self.seen) {
             seen.take_if(|(user, ..)| stack.sessions.get(at).is_none_or(|tcb| tcb.user != *user));
         }
-        for (node, tcb) in stack.sessions.iter() {
+        for (node, all) in stack.sessions.snapshots() {
             let last = at(&mut self.last, node as usize);
-            if last.as_ref() == Some(tcb) && !self.looks.is_multiple_of(ALL) {
+            if last.as_ref() == Some(&all) && !self.looks.is_multiple_of(ALL) {
                 continue;
             }
-            *last = Some(tcb.clone());
+            let (mut tcb, mut flight) = all.clone();
+            *last = Some(all);
+            let tcb = &ActiveTcb { tcb: &mut tcb, flight: &mut flight };
             self.changed.push(tcb.user);
             self.session(stack, node, tcb)?;
             let record = &programs.records[tcb.user as usize];
             holds!("acked", tcb.acked == record.acked || tcb.state == State::SynSent, tcb);
-            holds!("offered", tcb.offered == record.offered, tcb);
+            holds!("offered", tcb.offered() == record.offered, tcb);
             holds!("received", tcb.received == record.in_order, tcb);
         }
         Ok(())
     }
 
-    fn session(&mut self, stack: &Stack, node: u32, tcb: &Tcb) -> Result<(), String> {
+    fn session(&mut self, stack: &Stack, node: u32, tcb: &ActiveTcb<'_>) -> Result<(), String> {
         let core = &stack.core;
         let is_after = |a: Seq, b: Seq| a.is_after(b);
         holds!("sent", !is_after(tcb.snd_una, tcb.snd_nxt), tcb);
@@ -152,33 +155,34 @@ impl Watch {
             holds!("the window went back", !is_after(*announced, tcb.rcv_adv), (tcb, announced));
             let step = tcb.rcv_adv.since(*announced);
             let profile = core.profile(tcb.profile);
-            let least = (profile.buffer(tcb.rcv_shift) / 2)
+            let least = (profile.buffer(tcb.rcv_shift()) / 2)
                 .min(tcb.rcv_mss.into())
                 .min(1 + tcb.rcv_adv.since(tcb.rcv_nxt));
             holds!(
                 "a silly window",
-                step == 0 || step >= least || step <= 1 << tcb.rcv_shift,
+                step == 0 || step >= least || step <= 1 << tcb.rcv_shift(),
                 (tcb, announced)
             );
             *announced = tcb.rcv_adv;
             holds!("window", tcb.cwnd >= u32::from(tcb.mss) || tcb.has(Marks::RECOVERY), tcb);
-            holds!("data", tcb.acked <= tcb.offered, tcb);
+            holds!("data", tcb.acked <= tcb.offered(), tcb);
             holds!(
                 "lost",
-                !is_after(tcb.lost_edge, tcb.snd_nxt) && !is_after(tcb.snd_una, tcb.lost_edge),
+                !is_after(tcb.flight.lost_edge, tcb.snd_nxt)
+                    && !is_after(tcb.snd_una, tcb.flight.lost_edge),
                 tcb
             );
-            holds!("sent again", !is_after(tcb.high_rxt, tcb.snd_nxt), tcb);
+            holds!("sent again", !is_after(tcb.flight.high_rxt, tcb.snd_nxt), tcb);
             holds!("pipe", tcb.pipe(core) <= tcb.outstanding(), tcb);
             // What was too large is sent again at once, as far as there are buffers.
             let is_queued = core.ready.has(node);
-            let resends = tcb.high_rxt.is_after(tcb.snd_una) || tcb.snd_una == tcb.snd_nxt;
+            let resends = tcb.flight.high_rxt.is_after(tcb.snd_una) || tcb.snd_una == tcb.snd_nxt;
             holds!("too large", !tcb.resizes() || is_queued || resends, tcb);
             holds!("too large", tcb.mss <= tcb.rcv_mss, tcb);
             let limited = profile.congestion != Congestion::None;
             holds!("congestion", limited || tcb.cwnd > 1 << 20, tcb);
         }
-        if let Some(ranges) = core.ranges.get(tcb.scoreboard) {
+        if let Some(ranges) = core.ranges.get(tcb.flight.scoreboard) {
             let (first, last) = (ranges.as_slice().first().unwrap(), ranges.last().unwrap());
             holds!(
                 "scoreboard",
@@ -186,16 +190,16 @@ impl Watch {
                 (tcb, ranges)
             );
         }
-        holds!("scoreboard", tcb.scoreboard == NONE || tcb.has(Marks::SACK), tcb);
+        holds!("scoreboard", tcb.flight.scoreboard == NONE || tcb.has(Marks::SACK), tcb);
         if let Some(first) =
-            core.ranges.get(tcb.reassembly).and_then(|ranges| ranges.as_slice().first())
+            core.ranges.get(tcb.flight.reassembly).and_then(|ranges| ranges.as_slice().first())
         {
             holds!("reassembly", is_after(first.start, tcb.rcv_nxt), (tcb, first));
         }
         // Timers are set if and only if they are needed, and the wheel knows of them. Who waits for a buffer is settled in its
         // turn.
         let is_queued = core.ready.has(node);
-        let waits = tcb.has(Marks::ARMED) && core.first_waits.holds(node, tcb.wheel_at);
+        let waits = tcb.has(Marks::ARMED) && core.first_waits.holds(node, |at| at == tcb.wheel_at);
         let (needed, armed) = (tcb.timer_needed(core), core.wheel.armed(node));
         let armed = armed.or(waits.then_some(tcb.wheel_at));
         holds!("timer", is_queued || tcb.timer == needed, (tcb, needed));
@@ -207,7 +211,8 @@ impl Watch {
             );
         }
         let delayed = tcb.has(Marks::ACK_DELAYED) && !is_queued;
-        holds!("delayed", !delayed || core.acks.holds(node, tcb.ack_timer_at), tcb);
+        let is_meant = |at: Tick| at.0 as u16 == tcb.ack_timer_at;
+        holds!("delayed", !delayed || core.acks.holds(node, is_meant), tcb);
         // A queue and the wheel may have the same tick for a session; the one that calls second finds nothing to do.
         let is_called_twice =
             core.wheel.armed(node).is_some_and(|at| at.is_due(Tick::at(self.now)));
@@ -219,7 +224,8 @@ impl Watch {
         );
         // What is missing below data out of order is waited for no longer than a round trip (RFC 8985 §6.2).
         let rack = core.profile(tcb.profile).rack && tcb.srtt > 0 && tcb.timer == Timer::Retransmit;
-        let missing = tcb.scoreboard != NONE && !tcb.has(Marks(Marks::RECOVERY.0 | Marks::LOSS.0));
+        let missing =
+            tcb.flight.scoreboard != NONE && !tcb.has(Marks(Marks::RECOVERY.0 | Marks::LOSS.0));
         let round_trip = Tick::after(self.now, Nanos::from_micros(tcb.smoothed_rtt().into()));
         holds!(
             "order",
@@ -237,9 +243,12 @@ impl Watch {
         let after = |again: Nanos| (tcb.rtt_start.wrapping_sub(micros(again)) as i32) >= 0;
         holds!("Karn", !tcb.has(Marks::TIMING) || again.is_none_or(after), (tcb, again));
         let doubles = matches!(tcb.timer, Timer::Retransmit | Timer::Persist);
-        holds!("backoff", !doubles || tcb.backoff >= tcb.retries, tcb);
+        holds!("backoff", !doubles || tcb.flight.backoff >= tcb.flight.retries, tcb);
         let owes = tcb.has(Marks::SEND_SYN) || tcb.acks_owed > 0 || tcb.has(Marks::PROBE);
         holds!("queue", !owes || is_queued, tcb);
+        // Who has nothing under way has given back what was for that.
+        let rests = is_queued || !tcb.flight.is_idle(tcb.tcb);
+        holds!("rests", rests || stack.sessions.rests(node) || stack.sessions.keeps_flights(), tcb);
         Ok(())
     }
 }
@@ -256,12 +265,16 @@ pub fn pair(a: (&Programs, &Stack), b: (&Programs, &Stack), changed: &[u32]) -> 
             if sender.acked > receiver.in_order || receiver.seen_count > sender.offered {
                 return Err(format!("session {user} from {}: {sender:?} {receiver:?}", from.side));
             }
-            let tcb = sender.id.and_then(|id| sends.sessions.get(id.0));
+            let tcb = sender.id.and_then(|id| sends.sessions.snapshot(id.0));
             let peer = receiver.id.and_then(|id| receives.sessions.get(id.0));
-            let (Some(tcb), Some(peer)) = (tcb, peer) else { continue };
+            let (Some((tcb, flight)), Some(peer)) = (tcb, peer) else { continue };
             let opening = matches!(tcb.state, State::SynSent | State::SynReceived);
             if !opening && peer.state != State::SynSent {
-                holds!("beyond the window", !tcb.snd_nxt.is_after(peer.rcv_adv), (at, tcb, peer));
+                holds!(
+                    "beyond the window",
+                    !tcb.snd_nxt.is_after(peer.rcv_adv),
+                    (at, tcb, flight, peer)
+                );
             }
         }
     }
@@ -280,12 +293,13 @@ fn at<T>(list: &mut Vec<Option<T>>, at: usize) -> &mut Option<T> {
 pub fn is_empty(stack: &Stack) -> Result<(), String> {
     let left = (
         stack.sessions.len(),
+        stack.sessions.active_len(),
         stack.half_open.len(),
         stack.time_wait.len(),
         stack.core.ranges.len(),
     );
     let tables = stack.table_sizes();
-    if left != (0, 0, 0, 0) || tables != (0, 0) || stack.has_output() {
+    if left != (0, 0, 0, 0, 0) || tables != (0, 0) || stack.has_output() {
         let open: Vec<_> = stack.sessions.iter().collect();
         return Err(format!("left: {left:?}, index and addresses {tables:?}: {open:?}"));
     }

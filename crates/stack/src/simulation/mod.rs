@@ -82,7 +82,7 @@ enum Step {
 struct End {
     stack: Stack,
     /// What the stack had memory for at its start.
-    reserved: [usize; 9],
+    reserved: [usize; 10],
     programs: Programs,
     watch: Watch,
 }
@@ -258,8 +258,10 @@ impl World {
             self.now = self.now.max(next);
             self.events += 1;
             if self.now - self.begin > TIME_MAX || self.events > EVENTS_MAX {
-                let open =
-                    self.ends.each_ref().map(|end| end.stack.sessions.iter().collect::<Vec<_>>());
+                let open = self
+                    .ends
+                    .each_ref()
+                    .map(|end| end.stack.sessions.snapshots().collect::<Vec<_>>());
                 return Err(format!("no end after {} events: {open:?}", self.events));
             }
             for (side, timer) in timers.into_iter().enumerate() {
@@ -311,10 +313,10 @@ impl World {
             }
             Step::Act(user, action) => act(stack, programs, now, user, action),
             Step::Message(message) => {
-                let before: Vec<_> = stack.sessions.iter().map(|(_, tcb)| tcb.clone()).collect();
+                let before: Vec<_> = stack.sessions.snapshots().collect();
                 stack.receive_icmp(now, &message.packet, programs);
-                let after = stack.sessions.iter().map(|(_, tcb)| tcb);
-                if !message.counts && !after.eq(&before) {
+                let after: Vec<_> = stack.sessions.snapshots().collect();
+                if !message.counts && after != before {
                     return Err("an ICMP error that may not count changed a session".into());
                 }
             }
@@ -534,6 +536,36 @@ fn the_fast_path_sends_the_same_packets_as_the_general_one() {
     let [arrivals, turns] = taken.into_inner().unwrap();
     assert!(arrivals > 1000 && turns > 1000, "{arrivals} arrivals and {turns} turns by it");
     println!("{arrivals} arrivals and {turns} turns by the fast path");
+}
+
+/// What [`crate::sessions`] promises: that what a session has under way is given back when that is nothing, and made anew, changes
+/// nothing. The other run gives nothing back.
+#[test]
+fn giving_back_what_is_under_way_changes_no_packet() {
+    let first = number("WIREBEAT_FIRST_SEED").unwrap_or(0);
+    let seeds = number("WIREBEAT_SEEDS").map_or(300, |seeds| seeds / 3);
+    let given_back = Mutex::new([0; 2]);
+    let differs = each(seeds, |number| {
+        let seed = first + number;
+        let mut keeping = World::new(seed, Faults::default());
+        keeping.ends.iter_mut().for_each(|end| end.stack.sessions.keep_flights());
+        let (giving, keeping) = (run(seed, Faults::default()).ok()?, finish(keeping).ok()?);
+        let seen = |world: &World| (world.now, world.events, world.random.0);
+        let mut is_same = seen(&giving) == seen(&keeping);
+        for (giving, keeping) in giving.ends.iter().zip(&keeping.ends) {
+            is_same &= giving.stack.counters() == keeping.stack.counters();
+            is_same &= giving.programs.sent == keeping.programs.sent;
+            is_same &= giving.watch.digest.finish() == keeping.watch.digest.finish();
+            let mut given_back = given_back.lock().unwrap();
+            let counts = giving.stack.sessions.given_back();
+            given_back.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+        (!is_same).then_some(seed)
+    });
+    assert_eq!(differs, None, "the seed differs");
+    let [plain, packed] = given_back.into_inner().unwrap();
+    assert!(plain > 1000 && packed > 1000, "{plain} times, {packed} with a history");
+    println!("given back {plain} times, {packed} times with a history");
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl Stack {
             for (node, hash) in nodes.iter_mut().zip(&hashes).take(batch.len()) {
                 *node = hash.and_then(|hash| self.index.find(hash, |_| true)).unwrap_or(NONE);
             }
-            self.touch(nodes.iter().copied().take(batch.len()));
+            self.sessions.touch(nodes.iter().copied().take(batch.len()));
             for (((packet, checksum), hash), node) in batch.iter().zip(&hashes).zip(&nodes) {
                 if !self.receive_plain(now, (packet, *checksum), *node, app) {
                     self.receive_any(now, (packet, *checksum), *hash, app);
@@ -76,14 +76,19 @@ impl Stack {
         node: u32,
         app: &mut A,
     ) -> bool {
-        let Some(tcb) = self.sessions.get_mut(node) else { return false };
+        let Some(tcb) = self.sessions.get(node) else { return false };
         if !self.core.has_fast_path() {
             return false;
         }
         let Some(segment) = Segment::read_plain(packet, checksum) else { return false };
+        if !tcb.is_at(&segment.tuple) {
+            return false;
+        }
         let session = Session { id: SessionId(node), user: tcb.user };
         let mut cx = Context { now, tick: Tick::at(now), session, node, app };
-        if !tcb.is_at(&segment.tuple) || !tcb.arrival_plain(&mut self.core, &mut cx, &segment) {
+        // Where it is not taken here, the general path takes it, for the same session.
+        let Some(mut tcb) = self.sessions.plain(node) else { return false };
+        if !tcb.arrival_plain(&mut self.core, &mut cx, &segment) {
             return false;
         }
         #[cfg(test)]

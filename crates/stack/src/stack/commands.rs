@@ -80,11 +80,20 @@ impl Stack {
     }
 
     fn offer(&mut self, id: SessionId, bytes: u64, more: bool) -> Result<(), SessionError> {
-        let tcb = self.sessions.get_mut(id.0).ok_or(SessionError::Unknown)?;
+        let tcb = self.sessions.get(id.0).ok_or(SessionError::Unknown)?;
         if tcb.has(Marks::CLOSED) {
             return Err(SessionError::Closed);
         }
-        tcb.offered = tcb.offered.saturating_add(bytes);
+        let tcb = self.sessions.plain(id.0).ok_or(SessionError::Unknown)?.tcb;
+        match u32::try_from(bytes).ok().and_then(|bytes| tcb.queued.checked_add(bytes)) {
+            Some(queued) => tcb.queued = queued,
+            None => {
+                let mut active = self.sessions.active(id.0).ok_or(SessionError::Unknown)?;
+                active.flight.more = active.flight.more.saturating_add(bytes);
+                active.dequeue(0);
+            }
+        }
+        let tcb = self.sessions.get_mut(id.0).ok_or(SessionError::Unknown)?;
         tcb.clear(Marks::MORE);
         if more {
             tcb.set(Marks::MORE);
@@ -146,13 +155,13 @@ impl Stack {
         id: SessionId,
         app: &mut A,
     ) -> Result<(), SessionError> {
-        let tcb = self.sessions.get(id.0).ok_or(SessionError::Unknown)?;
+        let (tcb, _) = self.sessions.snapshot(id.0).ok_or(SessionError::Unknown)?;
         if tcb.state != State::SynSent {
             // RFC 7323 §3.2: a RST should have timestamps too where they were agreed on.
             let has_timestamps = tcb.has(Marks::TIMESTAMPS);
             let profile = *self.core.profile(tcb.profile);
             let reset = Outgoing {
-                tuple: self.tuple_of(tcb),
+                tuple: self.tuple_of(&tcb),
                 seq: tcb.snd_nxt,
                 ack: tcb.rcv_nxt,
                 flags: Flags::RST.with(Flags::ACK),
@@ -175,13 +184,16 @@ impl Stack {
     /// # Errors
     /// When there is no such session.
     pub fn consume(&mut self, id: SessionId, bytes: u32) -> Result<(), SessionError> {
-        let tcb = self.sessions.get_mut(id.0).ok_or(SessionError::Unknown)?;
+        let mut tcb = self.sessions.plain(id.0).ok_or(SessionError::Unknown)?;
         if self.core.profile(tcb.profile).reading == Reading::Manual {
             tcb.unread = tcb.unread.saturating_sub(bytes);
             if tcb.window_opens(&self.core) && tcb.state != State::SynSent {
                 tcb.acks_owed = tcb.acks_owed.max(1);
                 self.core.ready.push(id.0);
             }
+        }
+        if !self.core.ready.has(id.0) {
+            self.sessions.rest(id.0);
         }
         Ok(())
     }

@@ -83,7 +83,7 @@ const CHECKSUM_LOW: usize = 17;
 impl Stack {
     /// The segment `forged` of session `id`; `None` where there is no such session, or none that is established.
     pub fn forge(&self, now: Nanos, id: SessionId, forged: &Forged) -> Option<ForgedSegment> {
-        let tcb = self.sessions.get(id.0)?;
+        let (tcb, _) = self.sessions.snapshot(id.0)?;
         if matches!(tcb.state, State::SynSent | State::SynReceived) {
             return None;
         }
@@ -96,9 +96,9 @@ impl Stack {
         };
         let is_seen = !matches!(forged.seq, Place::Guess(_));
         let has_timestamps = is_seen && tcb.has(Marks::TIMESTAMPS);
-        let window = tcb.rcv_adv.since(tcb.rcv_nxt) >> tcb.rcv_shift;
+        let window = tcb.rcv_adv.since(tcb.rcv_nxt) >> tcb.rcv_shift();
         let outgoing = Outgoing {
-            tuple: self.tuple_of(tcb),
+            tuple: self.tuple_of(&tcb),
             seq,
             ack: tcb.rcv_nxt.plus(forged.ack as u32),
             flags: forged.flags,

@@ -18,11 +18,13 @@ use crate::addresses::{AddressId, Addresses};
 use crate::api::{Application, Event, Limits, Reason, Session, SessionId, Totals, Transmit};
 use crate::core::{Context, Core, Fate};
 use crate::counters::Counters;
+use crate::flight::ActiveTcb;
 use crate::half_open::HalfOpen;
 use crate::index::Index;
 use crate::output::Turn;
 use crate::profile::Profile;
 use crate::segment::{Flags, Tuple};
+use crate::sessions::Sessions;
 use crate::slab::{NONE, Slab};
 use crate::tcb::{Marks, State, Tcb, Timer};
 use crate::tick::Tick;
@@ -34,7 +36,7 @@ const BATCH: usize = 32;
 /// A TCP of its own, for one thread.
 #[derive(Debug)]
 pub struct Stack {
-    pub(crate) sessions: Slab<Tcb>,
+    pub(crate) sessions: Sessions,
     pub(crate) half_open: Slab<HalfOpen>,
     pub(crate) time_wait: Slab<TimeWait>,
     index: Index,
@@ -138,7 +140,7 @@ impl Stack {
     /// network is not one's own; at most 256 profiles count.
     pub fn new(limits: &Limits, mut profiles: Vec<Profile>, seed: [u64; 2], now: Nanos) -> Stack {
         profiles.truncate(256);
-        let sessions = Slab::new(limits.sessions.max(1));
+        let sessions = Sessions::new(limits.sessions.max(1));
         let (half_open, time_wait) = (Slab::new(limits.half_open), Slab::new(limits.time_wait));
         let nodes = sessions.capacity() + half_open.capacity() + time_wait.capacity();
         let key = [crate::hash::siphash(seed, &[6]), crate::hash::siphash(seed, &[7])];
@@ -189,7 +191,9 @@ impl Stack {
 
     /// How many bytes a session was given to send in all; 0 where there is no session.
     pub fn offered(&self, id: SessionId) -> u64 {
-        self.sessions.get(id.0).map_or(0, |tcb| tcb.offered)
+        self.sessions.snapshot(id.0).map_or(0, |(mut tcb, mut flight)| {
+            ActiveTcb { tcb: &mut tcb, flight: &mut flight }.offered()
+        })
     }
 
     /// Segments that were sent again for sessions of the profile of this one, since that was told last, here or at the end of one of them.
@@ -200,16 +204,17 @@ impl Stack {
 
     /// What a session is like; `None` when there is none.
     pub fn info(&self, id: SessionId) -> Option<Info> {
-        let tcb = self.sessions.get(id.0)?;
-        let (tuple, profile) = (self.tuple_of(tcb), self.core.profile(tcb.profile));
+        let (mut tcb, mut flight) = self.sessions.snapshot(id.0)?;
+        let (tuple, profile) = (self.tuple_of(&tcb), self.core.profile(tcb.profile));
+        let tcb = ActiveTcb { tcb: &mut tcb, flight: &mut flight };
         Some(Info {
             state: tcb.state,
             tuple,
-            offered: tcb.offered,
+            offered: tcb.offered(),
             acked: tcb.acked,
             received: tcb.received,
             cwnd: tcb.cwnd,
-            ssthresh: tcb.ssthresh,
+            ssthresh: tcb.flight.ssthresh,
             peer_window: tcb.snd_wnd,
             mss: tcb.mss,
             rtt: tcb.totals().rtt,
@@ -229,23 +234,22 @@ impl Stack {
             } else {
                 Phase::Open
             },
-            retries: tcb.retries,
+            retries: tcb.flight.retries,
             probing: matches!(tcb.timer, Timer::Persist | Timer::KeepAlive),
-            backoff: tcb.backoff,
+            backoff: tcb.flight.backoff,
         })
     }
 
     /// What all that could grow has memory for: the same at all times.
     #[cfg(test)]
-    pub(crate) fn reserved(&self) -> [usize; 9] {
+    pub(crate) fn reserved(&self) -> [usize; 10] {
         let core = &self.core;
-        let slabs =
-            [self.sessions.reserved(), self.half_open.reserved(), self.time_wait.reserved()];
-        let [a, b, c] = slabs;
+        let [tcbs, flights] = self.sessions.reserved();
         [
-            a,
-            b,
-            c,
+            tcbs,
+            flights,
+            self.half_open.reserved(),
+            self.time_wait.reserved(),
             core.ranges.reserved(),
             core.wheel.reserved(),
             core.acks.reserved(),
@@ -343,20 +347,6 @@ impl Stack {
         }
     }
 
-    /// Reads each line of those of `nodes` that are sessions, so that the processor has them when they are needed.
-    #[inline]
-    fn touch(&self, nodes: impl Iterator<Item = u32>) {
-        let sessions = nodes.filter_map(|node| self.sessions.slot(node));
-        std::hint::black_box(sessions.fold(0, |all, tcb| all ^ tcb.lines()));
-    }
-
-    /// As [`Stack::touch`], but only the first line, which tells whether a timer is for anything.
-    #[inline]
-    fn touch_timers(&self, nodes: impl Iterator<Item = u32>) {
-        let sessions = nodes.filter_map(|node| self.sessions.slot(node));
-        std::hint::black_box(sessions.fold(0, |all, tcb| all ^ tcb.marks.0));
-    }
-
     /// Does something with a session, and what follows from it: counts of states, timers, its end.
     #[inline]
     fn with_session<A: Application>(
@@ -364,19 +354,23 @@ impl Stack {
         now: Nanos,
         at: u32,
         app: &mut A,
-        action: impl FnOnce(&mut Tcb, &mut Core, &mut Context<'_, A>) -> Fate,
+        action: impl FnOnce(&mut ActiveTcb<'_>, &mut Core, &mut Context<'_, A>) -> Fate,
     ) {
-        let Some(tcb) = self.sessions.get_mut(at) else { return };
+        let Some(mut tcb) = self.sessions.active(at) else { return };
         let session = Session { id: SessionId(at), user: tcb.user };
         let mut cx = Context { now, tick: Tick::at(now), session, node: at, app };
         let before = tcb.state;
-        let fate = action(tcb, &mut self.core, &mut cx);
+        let fate = action(&mut tcb, &mut self.core, &mut cx);
         if tcb.state != before {
             self.core.counters.leave(before);
             self.core.counters.enter(tcb.state);
         }
         if fate == Fate::Keep {
-            tcb.settle(&mut self.core, &cx);
+            // With a turn to send before long it is settled then.
+            if !self.core.ready.has(at) {
+                tcb.settle(&mut self.core, &cx);
+                self.sessions.rest(at);
+            }
         } else {
             self.end(now, at, fate, app);
         }
@@ -384,10 +378,10 @@ impl Stack {
 
     /// Ends a session, in TIME-WAIT or at once.
     fn end<A: Application>(&mut self, now: Nanos, at: u32, fate: Fate, app: &mut A) {
-        let Some(tcb) = self.sessions.get_mut(at) else { return };
+        let Some(mut tcb) = self.sessions.active(at) else { return };
         let session = Session { id: SessionId(at), user: tcb.user };
-        self.core.release_ranges(&mut tcb.scoreboard);
-        self.core.release_ranges(&mut tcb.reassembly);
+        self.core.release_ranges(&mut tcb.flight.scoreboard);
+        self.core.release_ranges(&mut tcb.flight.reassembly);
         self.core.wheel.disarm(at);
         let state = tcb.state;
         let totals = Totals {
@@ -398,7 +392,7 @@ impl Stack {
         let (ends, is_v6) = ((tcb.local, tcb.remote), tcb.has(Marks::V6));
         let waiting = (fate == Fate::TimeWait).then(|| {
             let window = tcb.announce(&self.core);
-            TimeWait::new(tcb, window)
+            TimeWait::new(&tcb, window)
         });
         let Some(tcb) = self.sessions.get(at) else { return };
         let tuple = self.tuple_of(tcb);
@@ -453,15 +447,15 @@ impl Stack {
         let tick = Tick::at(now);
         let mut left = budget;
         while left > 0 && self.core.acks.is_due(tick) {
-            let mut nodes = [NONE; BATCH];
+            let mut nodes = [(NONE, tick); BATCH];
             let mut count = 0;
             for slot in nodes.iter_mut().take(left) {
-                let Some((node, _)) = self.core.acks.due(tick) else { break };
-                (*slot, count) = (node, count + 1);
+                let Some(entry) = self.core.acks.due(tick) else { break };
+                (*slot, count) = (entry, count + 1);
             }
-            self.touch_timers(nodes.iter().copied().take(count));
-            for node in nodes.into_iter().take(count) {
-                if self.sessions.get_mut(node).is_some_and(|tcb| tcb.delayed_ack(tick)) {
+            self.sessions.touch_timers(nodes.iter().map(|(node, _)| *node).take(count));
+            for (node, at) in nodes.into_iter().take(count) {
+                if self.sessions.get_mut(node).is_some_and(|tcb| tcb.delayed_ack(at)) {
                     self.core.ready.push(node);
                 }
             }
@@ -478,7 +472,7 @@ impl Stack {
                 let Some(entry) = self.core.first_waits.due(tick) else { break };
                 (*slot, count) = (entry, count + 1);
             }
-            self.touch_timers(nodes.iter().map(|(node, _)| *node).take(count));
+            self.sessions.touch_timers(nodes.iter().map(|(node, _)| *node).take(count));
             for (node, at) in nodes.into_iter().take(count) {
                 // Another session may have this node by now, or this one another time at which it is called.
                 let is_meant = |tcb: &Tcb| tcb.has(Marks::ARMED) && tcb.wheel_at == at;
@@ -499,7 +493,7 @@ impl Stack {
                 let Some(node) = self.core.wheel.expire(tick) else { break };
                 (*slot, count) = (node, count + 1);
             }
-            self.touch(nodes.iter().copied().take(count));
+            self.sessions.touch(nodes.iter().copied().take(count));
             for node in nodes.into_iter().take(count) {
                 self.due(now, node, app);
             }
@@ -516,7 +510,10 @@ impl Stack {
         let tick = Tick::at(now);
         match self.kind(node) {
             Kind::Session(at) => {
-                self.with_session(now, at, app, |tcb, core, cx| tcb.timers(core, cx));
+                let Some(tcb) = self.sessions.get_mut(at) else { return };
+                if tcb.is_called_in_time(&mut self.core, tick, node) {
+                    self.with_session(now, at, app, |tcb, core, cx| tcb.timers(core, cx));
+                }
             }
             Kind::HalfOpen(at) => self.half_open_timer(at, tick),
             Kind::TimeWait(at) => match self.time_wait.get(at).map(|entry| entry.deadline) {
@@ -550,7 +547,7 @@ impl Stack {
         while let Some(node) = self.core.ready.pop() {
             if touched == 0 {
                 touched = BATCH / 2;
-                self.touch(self.core.ready.upcoming(touched));
+                self.sessions.touch(self.core.ready.upcoming(touched));
             }
             touched -= 1;
             let turn = match self.kind(node) {
@@ -579,27 +576,34 @@ impl Stack {
         out: &mut T,
     ) -> Turn {
         let Stack { sessions, addresses, core, .. } = self;
-        let Some(tcb) = sessions.get_mut(at) else { return Turn::Done };
+        let Some(mut tcb) = sessions.plain(at) else { return Turn::Done };
         let session = Session { id: SessionId(at), user: tcb.user };
         let mut cx = Context { now, tick: Tick::at(now), session, node: at, app };
+        if let Some(tuple) = tcb.tuple_v4().filter(|_| core.has_fast_path())
+            && let Some(turn) = tcb.transmit_plain(core, &mut cx, &tuple, out)
+        {
+            #[cfg(test)]
+            (core.plain[1] += 1);
+            if turn == Turn::Done {
+                tcb.settle(core, &cx);
+                if tcb.flight.is_some() {
+                    sessions.rest(at);
+                }
+            }
+            return turn;
+        }
+        let Some(mut tcb) = sessions.active(at) else { return Turn::Done };
         let before = tcb.state;
-        let plain = match tcb.tuple_v4() {
-            Some(tuple) if core.has_fast_path() => tcb.transmit_plain(core, &mut cx, &tuple, out),
-            _ => None,
-        };
-        #[cfg(test)]
-        (core.plain[1] += u64::from(plain.is_some()));
-        let turn = plain.unwrap_or_else(|| {
-            let tuple = tuple_in(addresses, tcb);
-            tcb.transmit(core, &mut cx, &tuple, out)
-        });
+        let tuple = tuple_in(addresses, &tcb);
+        let turn = tcb.transmit(core, &mut cx, &tuple, out);
         if tcb.state != before {
             core.counters.leave(before);
             core.counters.enter(tcb.state);
         }
         // else it stays among the ready, and settles when it is done
         if turn == Turn::Done {
-            tcb.settle_now(core, &cx);
+            tcb.settle(core, &cx);
+            sessions.rest(at);
         }
         turn
     }

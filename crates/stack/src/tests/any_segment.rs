@@ -94,7 +94,9 @@ proptest! {
         play.stack = Stack::new(&Limits { ranges, ..Limits::for_sessions(2) }, vec![profile], [3, 4], play.now);
         let mut id = play.open();
         for step in steps {
-            let base = play.stack.sessions.get(id.0).map_or((Seq(0), Seq(0)), |tcb| (tcb.rcv_nxt, tcb.snd_nxt));
+            let sessions = &play.stack.sessions;
+            let base = sessions.snapshot(id.0);
+            let base = base.map_or((Seq(0), Seq(0)), |(tcb, _)| (tcb.rcv_nxt, tcb.snd_nxt));
             match step {
                 Step::Segment { flags, seq, ack, window, len, options, damage } => {
                     let outgoing = Outgoing {
