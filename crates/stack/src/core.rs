@@ -12,6 +12,7 @@ use crate::hash::{siphash, spread};
 use crate::options::{Options, Timestamps};
 use crate::profile::Profile;
 use crate::ranges::Ranges;
+use crate::ring::Ring;
 use crate::segment::{self, Flags, Outgoing, Segment, Tuple};
 use crate::seq::Seq;
 use crate::slab::{NONE, Slab};
@@ -46,20 +47,17 @@ pub(crate) enum Fate {
     Close(crate::api::Reason),
 }
 
-/// Nodes that have something to send, in the order in which they had; each at most once, so that a ring with a place for each node
-/// is never full.
+/// Nodes that have something to send, in the order in which they had; each at most once, so that a queue with room for each node is
+/// never full.
 #[derive(Debug)]
 pub(crate) struct Ready {
-    ring: Vec<u32>,
-    /// Where the next one lies.
-    first: usize,
-    len: usize,
+    nodes: Ring<u32>,
     queued: Vec<u64>,
 }
 
 impl Ready {
     fn new(nodes: usize) -> Ready {
-        Ready { ring: vec![NONE; nodes.max(1)], first: 0, len: 0, queued: vec![0; nodes / 64 + 1] }
+        Ready { nodes: Ring::new(nodes.max(1)), queued: vec![0; nodes / 64 + 1] }
     }
 
     /// Marks a node as queued; whether it was not.
@@ -74,25 +72,14 @@ impl Ready {
 
     #[inline]
     pub fn push(&mut self, node: u32) {
-        if !self.mark(node) {
-            return;
-        }
-        let end = self.first + self.len;
-        let end = if end >= self.ring.len() { end - self.ring.len() } else { end };
-        if let Some(place) = self.ring.get_mut(end) {
-            *place = node;
-            self.len += 1;
+        if self.mark(node) {
+            self.nodes.push_back(node);
         }
     }
 
     #[inline]
     pub fn pop(&mut self) -> Option<u32> {
-        if self.len == 0 {
-            return None;
-        }
-        let node = *self.ring.get(self.first)?;
-        self.first = if self.first + 1 == self.ring.len() { 0 } else { self.first + 1 };
-        self.len -= 1;
+        let node = self.nodes.pop_front()?;
         if let Some(word) = self.queued.get_mut(node as usize / 64) {
             *word &= !(1 << (node % 64));
         }
@@ -101,21 +88,14 @@ impl Ready {
 
     /// Puts a node back to the front that was popped just now.
     pub fn unpop(&mut self, node: u32) {
-        self.first = if self.first == 0 { self.ring.len() - 1 } else { self.first - 1 };
-        self.len += 1;
         self.mark(node);
-        if let Some(place) = self.ring.get_mut(self.first) {
-            *place = node;
-        }
+        self.nodes.push_front(node);
     }
 
     /// The `count` nodes that come next, or those that there are.
     #[inline]
     pub fn upcoming(&self, count: usize) -> impl Iterator<Item = u32> + Clone {
-        let count = count.min(self.len);
-        let (begin, end) = self.ring.split_at_checked(self.first).unwrap_or_default();
-        let end = end.get(..count).unwrap_or(end);
-        end.iter().chain(begin.iter().take(count - end.len())).copied()
+        self.nodes.iter(count)
     }
 
     #[inline]
@@ -127,16 +107,17 @@ impl Ready {
     #[cfg(test)]
     pub fn is_consistent(&self) -> bool {
         let marked: u32 = self.queued.iter().map(|word| word.count_ones()).sum();
-        self.upcoming(self.len).all(|node| self.has(node)) && self.len == marked as usize
+        self.upcoming(self.nodes.len()).all(|node| self.has(node))
+            && self.nodes.len() == marked as usize
     }
 
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.nodes.len() == 0
     }
 
     #[cfg(test)]
     pub fn reserved(&self) -> usize {
-        self.ring.capacity()
+        self.nodes.reserved()
     }
 }
 

@@ -63,6 +63,7 @@ mod plain;
 mod profile;
 pub mod ranges;
 mod recovery;
+mod ring;
 mod rtt;
 pub mod segment;
 pub mod seq;

@@ -5,10 +5,9 @@
 //! entry stays where it is when the acknowledgment goes with data before its time, or the timer is not needed any more; the session is
 //! asked when the time has come.
 
-use std::collections::VecDeque;
-
 use wirebeat_units::Nanos;
 
+use crate::ring::Ring;
 use crate::tick::Tick;
 
 /// Entries that there may be beside one for each session: one session may have several, of which the last counts.
@@ -24,7 +23,7 @@ pub(crate) struct Waits {
 #[derive(Debug)]
 struct Queue {
     delay: Nanos,
-    entries: VecDeque<(Tick, u32)>,
+    entries: Ring<(Tick, u32)>,
 }
 
 impl Waits {
@@ -38,23 +37,18 @@ impl Waits {
     /// Makes room for delays of this length.
     pub fn prepare(&mut self, delay: Nanos) {
         if delay > Nanos::ZERO && self.queues.iter().all(|queue| queue.delay != delay) {
-            self.queues.push(Queue { delay, entries: VecDeque::with_capacity(self.capacity) });
+            self.queues.push(Queue { delay, entries: Ring::new(self.capacity) });
         }
     }
 
     /// Has `node` called at `at`, which is `delay` from now. When it is called in fact; `None` where there is no room.
     #[inline]
     pub fn push(&mut self, delay: Nanos, at: Tick, node: u32) -> Option<Tick> {
-        let capacity = self.capacity;
         let queue = self.queues.iter_mut().find(|queue| queue.delay == delay)?;
-        if queue.entries.len() >= capacity {
-            return None;
-        }
         // A clock of the embedder's that goes back does not bring the order into disorder.
         let at =
-            queue.entries.back().map_or(at, |(last, _)| if at.is_due(*last) { *last } else { at });
-        queue.entries.push_back((at, node));
-        Some(at)
+            queue.entries.back().map_or(at, |(last, _)| if at.is_due(last) { last } else { at });
+        queue.entries.push_back((at, node)).then_some(at)
     }
 
     /// Whether the time of a node has come at `now`.
@@ -76,19 +70,19 @@ impl Waits {
     /// When the next one is due.
     pub fn next_tick(&self) -> Option<Tick> {
         let fronts = self.queues.iter().filter_map(|queue| queue.entries.front());
-        fronts.map(|(at, _)| *at).reduce(Tick::min)
+        fronts.map(|(at, _)| at).reduce(Tick::min)
     }
 
     /// Whether `node` is called at a tick that `is_it` accepts.
     #[cfg(test)]
     pub fn holds(&self, node: u32, is_it: impl Fn(Tick) -> bool) -> bool {
-        let mut entries = self.queues.iter().flat_map(|queue| &queue.entries);
-        entries.any(|(at, of)| *of == node && is_it(*at))
+        let mut entries = self.queues.iter().flat_map(|queue| queue.entries.iter(usize::MAX));
+        entries.any(|(at, of)| of == node && is_it(at))
     }
 
     #[cfg(test)]
     pub fn reserved(&self) -> usize {
-        self.queues.iter().map(|queue| queue.entries.capacity()).sum()
+        self.queues.iter().map(|queue| queue.entries.reserved()).sum()
     }
 }
 
