@@ -2,7 +2,8 @@
 //!
 //! The wheel is lazy. A session keeps its deadlines itself; the wheel only promises to call no later than the tick it was
 //! given. A deadline that moves to a later time (each acknowledgment moves the retransmission timer) costs nothing here: the
-//! call comes at the old time, and the session asks for the rest. A node of 12 bytes per session holds the links.
+//! call comes at the old time, and the session asks for the rest. A node of 12 bytes per session holds the links; those of sessions that never
+//! waited here are zeros that the system has not made pages for.
 
 use crate::slab::NONE;
 use crate::tick::Tick;
@@ -22,13 +23,29 @@ struct Node {
     at: Tick,
 }
 
-const IDLE: Node = Node { next: NONE, prev: NONE, at: Tick(0) };
+/// A node as it lies in memory: `next` and `prev` complemented, so that one in no list is zeros; and its tick.
+type Stored = [u32; 3];
+
+impl Node {
+    #[inline]
+    fn of([next, prev, at]: Stored) -> Node {
+        Node { next: !next, prev: !prev, at: Tick(at) }
+    }
+
+    #[inline]
+    fn stored(self) -> Stored {
+        [!self.next, !self.prev, self.at.0]
+    }
+
+    fn is_armed(&self) -> bool {
+        self.prev != NONE
+    }
+}
 
 /// The wheel. Nodes are numbers from 0 up to a capacity.
 #[derive(Debug)]
 pub struct Wheel {
-    nodes: Vec<Node>,
-    capacity: usize,
+    nodes: Vec<Stored>,
     heads: Vec<u32>,
     /// Which slots hold nodes, a bit each.
     occupied: [[u64; SLOTS / 64]; LEVELS],
@@ -39,22 +56,30 @@ impl Wheel {
     /// A wheel for `capacity` nodes that stands at `now`.
     pub fn new(capacity: usize, now: Tick) -> Wheel {
         Wheel {
-            nodes: Vec::with_capacity(capacity),
-            capacity,
+            nodes: vec![[0; 3]; capacity],
             heads: vec![NONE; DUE as usize + 1],
             occupied: [[0; SLOTS / 64]; LEVELS],
             current: now,
         }
     }
 
+    #[inline]
+    fn node(&self, node: u32) -> Option<Node> {
+        self.nodes.get(node as usize).copied().map(Node::of)
+    }
+
+    #[inline]
+    fn set(&mut self, node: u32, to: Node) {
+        if let Some(stored) = self.nodes.get_mut(node as usize) {
+            *stored = to.stored();
+        }
+    }
+
     /// Makes sure that `node` is called at `at` or before. A tick that has passed is called at the next look.
     #[inline]
     pub fn arm(&mut self, node: u32, at: Tick) {
-        while self.nodes.len() <= node as usize && self.nodes.len() < self.capacity {
-            self.nodes.push(IDLE);
-        }
-        let Some(entry) = self.nodes.get(node as usize) else { return };
-        if entry.prev != NONE {
+        let Some(entry) = self.node(node) else { return };
+        if entry.is_armed() {
             if entry.at.is_due(at) {
                 return;
             }
@@ -65,14 +90,14 @@ impl Wheel {
 
     /// Makes sure that `node` is not called.
     pub fn disarm(&mut self, node: u32) {
-        if self.nodes.get(node as usize).is_some_and(|entry| entry.prev != NONE) {
+        if self.node(node).is_some_and(|entry| entry.is_armed()) {
             self.unlink(node);
         }
     }
 
     /// The tick at which `node` is called, if it is armed.
     pub fn armed(&self, node: u32) -> Option<Tick> {
-        self.nodes.get(node as usize).filter(|entry| entry.prev != NONE).map(|entry| entry.at)
+        self.node(node).filter(Node::is_armed).map(|entry| entry.at)
     }
 
     /// How many nodes there is memory for.
@@ -143,8 +168,8 @@ impl Wheel {
         if let Some(due) = self.heads.get_mut(DUE as usize) {
             *due = first;
         }
-        if let Some(node) = self.nodes.get_mut(first as usize) {
-            node.prev = HEAD | DUE;
+        if let Some(node) = self.node(first) {
+            self.set(first, Node { prev: HEAD | DUE, ..node });
         }
     }
 
@@ -152,7 +177,7 @@ impl Wheel {
     fn spread(&mut self, level: usize, slot: usize) {
         let list = level * SLOTS + slot;
         while let Some(&node) = self.heads.get(list).filter(|&&node| node != NONE) {
-            let Some(&Node { at, .. }) = self.nodes.get(node as usize) else { break };
+            let Some(Node { at, .. }) = self.node(node) else { break };
             self.unlink(node);
             self.link(node, at);
         }
@@ -173,24 +198,21 @@ impl Wheel {
         };
         let Some(head) = self.heads.get_mut(list as usize) else { return };
         let next = std::mem::replace(head, node);
-        if let Some(entry) = self.nodes.get_mut(next as usize) {
-            entry.prev = node;
+        if let Some(entry) = self.node(next) {
+            self.set(next, Node { prev: node, ..entry });
         }
-        if let Some(entry) = self.nodes.get_mut(node as usize) {
-            *entry = Node { next, prev: HEAD | list, at };
-        }
+        self.set(node, Node { next, prev: HEAD | list, at });
     }
 
     fn unlink(&mut self, node: u32) {
-        let Some(entry) = self.nodes.get_mut(node as usize) else { return };
-        let Node { next, prev, at } = std::mem::replace(entry, IDLE);
-        entry.at = at;
-        if let Some(after) = self.nodes.get_mut(next as usize) {
-            after.prev = prev;
+        let Some(Node { next, prev, at }) = self.node(node) else { return };
+        self.set(node, Node { next: NONE, prev: NONE, at });
+        if let Some(after) = self.node(next) {
+            self.set(next, Node { prev, ..after });
         }
         if prev & HEAD == 0 {
-            if let Some(before) = self.nodes.get_mut(prev as usize) {
-                before.next = next;
+            if let Some(before) = self.node(prev) {
+                self.set(prev, Node { next, ..before });
             }
             return;
         }
