@@ -159,6 +159,11 @@ impl Sessions {
         [self.tcbs.reserved(), self.flights.reserved()]
     }
 
+    /// Bytes of memory that were used at some time.
+    pub fn touched(&self) -> usize {
+        self.tcbs.touched() + self.flights.touched()
+    }
+
     /// How many have something under way.
     pub fn active_len(&self) -> usize {
         self.flights.len()

@@ -51,6 +51,12 @@ impl<T: Slot> Slab<T> {
         self.slots.capacity()
     }
 
+    /// Bytes of slots that were taken at some time.
+    #[cfg(test)]
+    pub(crate) fn touched(&self) -> usize {
+        self.slots.len() * size_of::<T>()
+    }
+
     /// Whether all are taken.
     pub fn is_full(&self) -> bool {
         self.len == self.capacity

@@ -5,6 +5,7 @@ mod defects;
 mod handshake;
 mod icmp;
 mod large;
+mod memory;
 mod recovery;
 mod rules;
 
