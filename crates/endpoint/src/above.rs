@@ -72,10 +72,10 @@ pub(crate) struct Between {
 }
 
 impl Between {
-    /// Without sessions: it grows to as many as are open at a time.
-    pub(crate) fn new() -> Between {
+    /// Without sessions, and with room for `sessions`, of which memory is used as they are opened.
+    pub(crate) fn new(sessions: usize) -> Between {
         Between {
-            connections: Vec::new(),
+            connections: Vec::with_capacity(sessions),
             kept: AllKept::default(),
             wishes: Vec::with_capacity(1024),
             misbehaving: Misbehaving::default(),

@@ -151,7 +151,7 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
             tcp.show_timestamp(now, timestamp);
         }
         OwnStack {
-            between: Between::new(),
+            between: Between::new(settings.limits.sessions),
             tcp,
             udp: Udp::new(settings.datagrams, settings.mtu as usize),
             listeners: Listeners(settings.listeners),
