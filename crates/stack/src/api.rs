@@ -153,9 +153,9 @@ pub trait Transmit {
 /// How much a stack holds. Memory for all of it is reserved at the start and touched as it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Sessions that are open: 128 bytes each, 64 more while something unusual is under way (a loss, data out of order, a congestion window
-    /// that grows), and 12 for a timer, 12 in the index, 4 in the queue, 8 for a delayed
-    /// acknowledgment and 8 for a timer that was set just now.
+    /// Sessions that are open: 128 bytes each and 12 in the index, which has room for half-open sessions and those in TIME-WAIT as well;
+    /// 64 more while something unusual is under way (a loss, data out of order, a congestion window that grows), 4 while a session waits for
+    /// its turn, 8 while an acknowledgment is delayed, 8 for a timer that was set just now, and 12 for one that was set before.
     pub sessions: usize,
     /// Sessions that a peer has begun to open.
     pub half_open: usize,

@@ -99,7 +99,7 @@ impl ActiveTcb<'_> {
         if fin { self.take_fin(cx) } else { Fate::Keep }
     }
 
-    /// As [`Tcb::in_order`], where there may be ranges behind it.
+    /// As [`ActiveTcb::in_order`], where there may be ranges behind it.
     fn in_order_before_others<A: Application>(
         &mut self,
         core: &mut Core,

@@ -1,8 +1,8 @@
 //! The fast path: what nearly every segment is, in a straight line, with nothing asked that its conditions have answered.
 //!
 //! An established session in which nothing is missing, waits to be sent again, or is about to end takes a segment that comes in order
-//! and says nothing unusual ([`Tcb::arrival_plain`]; header prediction, RFC 1323 appendix C has the idea), and sends one small segment or
-//! a bare acknowledgment ([`Tcb::transmit_plain`]). Each function first asks for all that makes it valid and changes nothing where
+//! and says nothing unusual ([`PlainTcb::arrival_plain`]; header prediction, RFC 1323 appendix C has the idea), and sends one small segment or
+//! a bare acknowledgment ([`PlainTcb::transmit_plain`]). Each function first asks for all that makes it valid and changes nothing where
 //! one condition does not hold; then the general path decides (`arrival`, `recovery`, `data`; `output`), which gives the same in every case.
 //! What is done here is what remains of the general path under these conditions, in the same order; a change there is a change here.
 //! A test runs the simulation with and without the fast path and compares every packet and every counter.

@@ -8,12 +8,12 @@
 //!
 //! # Where to read
 //!
-//! `tcb` is the state of a session, in two cache lines, and `flight` what it has beside while something unusual is under way, which `sessions`
-//! gives and takes. `arrival` takes a segment in the order of RFC 9293 §3.10.7 and hands
+//! `tcb` is the state of a session, in two cache lines, and `flight` a third one for those with something unusual under way; `sessions`
+//! holds both, and gives and takes the third. `arrival` takes a segment in the order of RFC 9293 §3.10.7 and hands
 //! on to `recovery` (acknowledgments, losses) and `data`; `output` decides what is sent next, `timers` what is waited for,
 //! `congestion` how much may be in the network, `path` what ICMP and silence say of the path. `fast_path` does in a straight line what
 //! these do for nearly every segment, and `plain` reads it. `stack` has the tables: [`slab`], [`index`], [`addresses`], [`wheel`] and
-//! `waits`, [`ranges`], and the small slabs of half-open sessions and those in TIME-WAIT. `simulation` (a test) puts two stacks on a link
+//! `waits` (queues of `ring`), [`ranges`], and the small slabs of half-open sessions and those in TIME-WAIT. `simulation` (a test) puts two stacks on a link
 //! that loses, delays, reorders, duplicates, damages and forges, and checks everything after each event.
 //!
 //! # What it speaks

@@ -120,7 +120,7 @@ impl ActiveTcb<'_> {
             && !self.flight.lost_edge.is_after(self.snd_una)
     }
 
-    /// As [`Tcb::acknowledge`], where nothing is missing and the segment tells of nothing out of order: all that is left of it then.
+    /// As [`ActiveTcb::acknowledge`], where nothing is missing and the segment tells of nothing out of order: all that is left of it then.
     #[inline]
     fn acknowledge_in_order<A: Application>(
         &mut self,
