@@ -188,8 +188,13 @@ impl PlainTcb<'_> {
         if len > 0 {
             let has_room = outstanding + len <= self.snd_wnd;
             let may_go = match outstanding {
-                // after a pause the congestion window may begin anew
-                0 => self.srtt > 0 && cx.tick.since(self.last_sent) <= ticks(profile.rto_min),
+                // after a pause the congestion window may begin anew, which is nothing new where it never grew
+                0 => {
+                    let has_begun_anew =
+                        self.flight.is_none() && self.cwnd <= profile.initial_cwnd(self.mss);
+                    let is_recent = cx.tick.since(self.last_sent) <= ticks(profile.rto_min);
+                    self.srtt > 0 && (is_recent || has_begun_anew)
+                }
                 _ => (!profile.nagle || len == self.mss.into()) && outstanding + len <= self.cwnd,
             };
             // Half of the congestion window in the network is what its growth looks at.

@@ -1,7 +1,7 @@
 //! What a session hears of its path: ICMP errors about its segments, the largest packet that the path takes (RFC 1191, RFC 8201),
 //! and paths that swallow large packets without a word (RFC 4821 §7.7, as Linux does with `tcp_mtu_probing` = 1).
 //!
-//! [`Tcb::mss`] is what is sent; it only shrinks. Smaller packets are no less data: what was outstanding is sent again in new sizes
+//! [`crate::tcb::Tcb::mss`] is what is sent; it only shrinks. Smaller packets are no less data: what was outstanding is sent again in new sizes
 //! and the congestion window stays what it is, in bytes.
 
 use wirebeat_units::Nanos;
