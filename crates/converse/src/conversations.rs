@@ -514,12 +514,7 @@ impl Conversations {
     fn stop_where(&mut self, now: Nanos, stops: fn(&Group) -> bool) {
         self.over = true;
         for group in &mut self.groups {
-            let queued = group.queued.len() as u64;
-            group.queued.clear();
-            let side = group.client.and_then(|side| self.sides.get_mut(usize::from(side)));
-            if let Some(side) = side {
-                side.meter.counts.expired += queued;
-            }
+            drop_queued(group, &mut self.sides);
             if stops(group) {
                 group.stop = group.stop.min(now);
             }
@@ -583,6 +578,14 @@ impl Conversations {
     pub(crate) fn stop_group(&mut self, group: u16, at: Nanos) {
         if let Some(group) = self.groups.get_mut(usize::from(group)) {
             group.stop = group.stop.min(at);
+        }
+    }
+
+    /// A group stops at once, and starts none of those that wait either.
+    pub(crate) fn stop_at_once(&mut self, group: u16, now: Nanos) {
+        self.stop_group(group, now);
+        if let Some(group) = self.groups.get_mut(usize::from(group)) {
+            drop_queued(group, &mut self.sides);
         }
     }
 
@@ -653,5 +656,15 @@ impl Conversations {
             }
         }
         (to < self.sessions.len()).then_some(to)
+    }
+}
+
+/// Counts what waits for its turn to open as expired.
+fn drop_queued(group: &mut Group, sides: &mut [Side]) {
+    let queued = group.queued.len() as u64;
+    group.queued.clear();
+    let side = group.client.and_then(|side| sides.get_mut(usize::from(side)));
+    if let Some(side) = side {
+        side.meter.counts.expired += queued;
     }
 }

@@ -198,7 +198,7 @@ impl<S: Stack> Converse<S> {
             goes_on
         });
         for &group in &reached {
-            self.programs.stop_group(group, now);
+            self.programs.stop_at_once(group, now);
             for &flow in &self.flows {
                 if self.groups.get(flow as usize) != Some(&group) {
                     continue;

@@ -92,6 +92,8 @@ impl Conversations {
                     Way::SlowRead { .. } | Way::ZeroWindow => state.room = Some(0),
                     _ => session.protocol = Protocol::None,
                 }
+                // what follows is planned for now
+                session.pace = Some(now);
                 return Misbehaved::Over;
             }
             if state.next > now {

@@ -5,7 +5,7 @@ use wirebeat_meter::session::SessionTime;
 use wirebeat_units::Nanos;
 
 use crate::conversations::Conversations;
-use crate::session::{Fate, Wait};
+use crate::session::{Fate, Protocol, Wait};
 use crate::stack::{SessionKey, TlsCause, TlsEvent};
 
 impl Conversations {
@@ -36,7 +36,16 @@ impl Conversations {
                     self.go_on(now, key);
                 }
             }
-            TlsEvent::Truncated => side.meter.counts.tls_truncated += 1,
+            TlsEvent::Truncated => {
+                side.meter.counts.tls_truncated += 1;
+                // a response whose end nothing but the close says
+                if let Protocol::HttpClient(http) = &session.protocol
+                    && !http.reader.is_new()
+                    && session.fate.is_none()
+                {
+                    self.give_up(now, key, Fate::ClosedEarly);
+                }
+            }
             TlsEvent::Failed(cause, why) => {
                 if within {
                     let counts = &mut side.meter.counts;

@@ -6,7 +6,31 @@ use crate::files;
 /// process where that is less. `None` where the system does not say.
 pub fn available() -> Option<u64> {
     let machine = files::text("/proc/meminfo").and_then(|text| kilobytes(&text, "MemAvailable:"));
-    [machine, of_group()].into_iter().flatten().min()
+    [machine, of_group(), of_old_group(), of_process()].into_iter().flatten().min()
+}
+
+/// What the limit of the address space (`ulimit -v`) leaves this process.
+fn of_process() -> Option<u64> {
+    let limits = files::text("/proc/self/limits")?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    // soft limit, hard limit, unit; "unlimited" is no number
+    let most = line.split_whitespace().next()?.parse::<u64>().ok()?;
+    let used = files::text("/proc/self/status").and_then(|text| kilobytes(&text, "VmSize:"))?;
+    Some(most.saturating_sub(used))
+}
+
+/// What the control group leaves it where memory is counted by version 1, whose lines name the controller.
+fn of_old_group() -> Option<u64> {
+    let text = files::text("/proc/self/cgroup")?;
+    let path = text.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        controllers.split(',').any(|one| one == "memory").then_some(path)
+    })?;
+    let folder = std::path::Path::new("/sys/fs/cgroup/memory").join(path.trim_start_matches('/'));
+    let most: u64 = files::value(folder.join("memory.limit_in_bytes"))?;
+    let used: u64 = files::value(folder.join("memory.usage_in_bytes"))?;
+    Some(most.saturating_sub(used))
 }
 
 /// The bytes of a line of `/proc/meminfo`.

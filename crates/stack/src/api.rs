@@ -161,6 +161,8 @@ pub struct Limits {
     pub half_open: usize,
     /// Sessions in TIME-WAIT.
     pub time_wait: usize,
+    /// All of these together, where that is less than their sum: the index has room for so many.
+    pub connections: usize,
     /// Addresses of IPv6 in use at a time.
     pub addresses: usize,
     /// Blocks of ranges, of 300 bytes: one for a session that misses data, one for a session whose peer does.
@@ -180,6 +182,7 @@ impl Limits {
             sessions,
             half_open: sessions / 4 + 64,
             time_wait: sessions,
+            connections: usize::MAX,
             addresses: sessions + 64,
             ranges: sessions / 4 + 64,
             challenges_per_second: 1000,

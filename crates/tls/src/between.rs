@@ -43,6 +43,8 @@ pub(crate) struct Layer {
     connections: Vec<u32>,
     /// What the TCP is to be asked.
     pub(crate) actions: VecDeque<Action>,
+    /// What time it is: cryptography takes some. `None`: no time passes in a call.
+    pub(crate) clock: Option<fn() -> Nanos>,
     scratch: Box<[u8]>,
     plain: Box<[u8]>,
 }
@@ -54,6 +56,7 @@ impl Layer {
             places: Vec::new(),
             connections: Vec::new(),
             actions: VecDeque::new(),
+            clock: None,
             scratch: vec![0; 4 * RECORD].into(),
             plain: vec![0; RECORD].into(),
         }
@@ -147,6 +150,7 @@ impl Between<'_> {
             key,
             programs: &mut *self.programs,
             actions: &mut self.layer.actions,
+            clock: self.layer.clock,
             scratch: &mut self.layer.scratch,
             plain: &mut self.layer.plain,
         };
@@ -193,6 +197,7 @@ struct Work<'a> {
     key: SessionKey,
     programs: &'a mut dyn Programs,
     actions: &'a mut VecDeque<Action>,
+    clock: Option<fn() -> Nanos>,
     scratch: &'a mut [u8],
     plain: &'a mut [u8],
 }
@@ -271,6 +276,8 @@ impl Work<'_> {
                 of.phase = Phase::Open;
                 let (resumed, suite) = of.how();
                 let completed = TlsEvent::Completed { resumed, suite };
+                // with what it took to verify and to sign
+                let now = self.clock.map_or(now, |clock| clock().max(now));
                 self.programs.tls(now, self.key, completed);
             }
             if let Err(error) = decrypted {
@@ -310,14 +317,14 @@ impl Work<'_> {
 
     /// Tells the program that its peer closed, where that is so and all that it sent was handed on.
     fn tell_closed(&mut self, now: Nanos, of: &mut Secured) {
-        let closed = of.close_notified.is_some() || of.tcp_closed;
+        let closed = of.close_notified || of.tcp_closed;
         if !closed || of.told_closed || of.backlog > 0 || !of.held.is_empty() {
             return;
         }
         if of.phase == Phase::Handshake {
             let why = "the peer closed the connection within the handshake".to_owned();
             self.fail(now, of, TlsCause::Closed, why);
-        } else if of.close_notified.is_none() && of.phase == Phase::Open && !of.finished {
+        } else if !of.close_notified && of.phase == Phase::Open && !of.finished {
             self.programs.tls(now, self.key, TlsEvent::Truncated);
         }
         of.told_closed = true;
@@ -448,7 +455,7 @@ impl Programs for Between<'_> {
 
     fn peer_closed(&mut self, now: Nanos, session: SessionKey) {
         let told = self.with(session, |work, of| {
-            of.tcp_closed = true;
+            of.close_tcp();
             work.tell_closed(now, of);
         });
         if told.is_none() {

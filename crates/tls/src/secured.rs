@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::io::{BufRead, Write};
 
-use rustls::{Connection as Tls, Error};
+use rustls::{AlertDescription, CertificateError, Connection as Tls, Error, InvalidMessage};
 use wirebeat_converse::stack::{Connection, ConnectionStats, TlsCause};
 
 /// Ciphertext beyond which no more plaintext is pulled.
@@ -64,11 +64,12 @@ pub(crate) struct Secured {
     /// The program has no more to send than what it has now; and the TCP was told so.
     pub(crate) finishing: bool,
     pub(crate) finished: bool,
-    /// The peer said that it sends no more, when so much of the program was pulled.
-    pub(crate) close_notified: Option<u64>,
-    /// TCP said so; and the program was told.
+    /// The peer said that it sends no more; TCP did; and the program was told.
+    pub(crate) close_notified: bool,
     pub(crate) tcp_closed: bool,
     pub(crate) told_closed: bool,
+    /// How much of the program was pulled when the peer closed, in either way.
+    closed_at: Option<u64>,
 }
 
 impl Secured {
@@ -89,7 +90,8 @@ impl Secured {
             offers: false,
             finishing: false,
             finished: false,
-            close_notified: None,
+            close_notified: false,
+            closed_at: None,
             tcp_closed: false,
             told_closed: false,
         };
@@ -147,10 +149,16 @@ impl Secured {
     /// Says to the peer that nothing follows. One that has said so itself, and was sent nothing since, may have left: it would answer
     /// with RST.
     pub(crate) fn close(&mut self) {
-        if self.close_notified != Some(self.pulled) {
+        if self.closed_at != Some(self.pulled) {
             self.tls.send_close_notify();
             self.keep();
         }
+    }
+
+    /// The peer closed TCP.
+    pub(crate) fn close_tcp(&mut self) {
+        self.tcp_closed = true;
+        self.closed_at.get_or_insert(self.pulled);
     }
 
     /// The TCP has everything before `offset`. Up to where it has the program's stream.
@@ -203,7 +211,8 @@ impl Secured {
             Err(_) => usize::MAX,
         };
         if state?.peer_has_closed() {
-            self.close_notified.get_or_insert(self.pulled);
+            self.close_notified = true;
+            self.closed_at.get_or_insert(self.pulled);
         }
         Ok(())
     }
@@ -253,5 +262,17 @@ pub(crate) fn cause(error: &Error) -> (TlsCause, String) {
     };
     // some of it may be the peer's words
     let printable = |c: char| if c.is_control() { '?' } else { c };
-    (cause, error.to_string().chars().take(WHY_MAX).map(printable).collect())
+    let mut why: String = error.to_string().chars().take(WHY_MAX).map(printable).collect();
+    why += match error {
+        Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            " (name whom to trust in 'authority', or write 'verify: false')"
+        }
+        Error::AlertReceived(AlertDescription::UnknownCA) => " (it does not trust our certificate)",
+        Error::AlertReceived(AlertDescription::ProtocolVersion) => {
+            " (it has none of our versions of TLS)"
+        }
+        Error::InvalidMessage(InvalidMessage::InvalidContentType) => " (that is not TLS)",
+        _ => "",
+    };
+    (cause, why)
 }

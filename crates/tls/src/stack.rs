@@ -24,6 +24,14 @@ impl<S: Stack> TlsStack<S> {
         TlsStack { stack, layer: any.then(|| Layer::new(profiles)) }
     }
 
+    /// The same on a real clock: the time that cryptography takes is in the times of handshakes.
+    pub fn with_clock(mut self, clock: fn() -> Nanos) -> TlsStack<S> {
+        if let Some(layer) = &mut self.layer {
+            layer.clock = Some(clock);
+        }
+        self
+    }
+
     /// Whether the TCP is to be asked for something at once.
     pub fn has_actions(&self) -> bool {
         self.layer.as_ref().is_some_and(|layer| !layer.actions.is_empty())

@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use wirebeat_report::metrics::otlp::{Origin, reason, rejected};
+use wirebeat_report::text::style::clean;
 
 use super::http::{Answer, Client};
 use crate::metrics::SharedMetrics;
@@ -275,7 +276,8 @@ impl Work {
         let mut state = self.shared.locked();
         let pushed = &mut state.pushed;
         pushed.failed = pushed.failed.saturating_add(1);
-        pushed.why = failed;
+        // some of it is the collector's words: they stay on their line
+        pushed.why = clean(&failed);
     }
 
     /// Keeps what the collector says first of values that it did not take.
@@ -289,7 +291,7 @@ impl Work {
             0 => format!("OTLP: the collector says: {why}"),
             count => format!("OTLP: the collector rejected {count} values: {why}"),
         };
-        self.shared.locked().pushed.rejected.get_or_insert(said);
+        self.shared.locked().pushed.rejected.get_or_insert(clean(&said));
     }
 }
 

@@ -106,10 +106,6 @@ impl Settings {
 fn endpoint(variables: Variables<'_>) -> Result<Endpoint, Failure> {
     let by = [(METRICS_ENDPOINT, PathRule::AsItIs), (ENDPOINT, PathRule::AboveMetrics)];
     let found = by.iter().find_map(|(name, rule)| Some((first(variables, &[*name])?, *rule)));
-    let Some(((name, url), rule)) = found else {
-        return Endpoint::parse("http://localhost:4318", PathRule::OrMetrics)
-            .map_err(|fault| Failure::usage(fault).at("--otlp"));
-    };
     if let Some((name, protocol)) = first(variables, &PROTOCOLS)
         && protocol == "grpc"
     {
@@ -120,17 +116,29 @@ fn endpoint(variables: Variables<'_>) -> Result<Endpoint, Failure> {
         ))
         .at(name));
     }
+    let Some(((name, url), rule)) = found else {
+        return Endpoint::parse("http://localhost:4318", PathRule::OrMetrics)
+            .map_err(|fault| Failure::usage(fault).at("--otlp"));
+    };
     Endpoint::parse(&url, rule).map_err(|fault| Failure::usage(fault).at(name))
 }
 
+/// What is in the names of headers that carry secrets.
+const SECRETS: [&str; 6] = ["authorization", "cookie", "key", "token", "secret", "password"];
+
 /// A secret goes to other hosts over TLS alone (RFC 6750 §5.3).
 fn guard(endpoint: &Endpoint, headers: &[(String, String)]) -> Result<(), Failure> {
-    let secret = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-    if !secret || endpoint.scheme == Scheme::Https || endpoint.is_on_loopback() {
+    let is_secret = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        SECRETS.iter().any(|word| name.contains(word))
+    };
+    let secret = headers.iter().find(|(name, _)| is_secret(name)).map(|(name, _)| name);
+    let Some(name) = secret else { return Ok(()) };
+    if endpoint.scheme == Scheme::Https || endpoint.is_on_loopback() {
         return Ok(());
     }
     Err(Failure::usage(fault!(
-        "the header Authorization would go to {} without encryption", endpoint.authority();
+        "the header {name} would go to {} without encryption", endpoint.authority();
         "give an https:// URL, or a collector on this host, which hands metrics on"
     ))
     .at("--otlp"))

@@ -16,7 +16,7 @@ use wirebeat_traffic::scenario::session::{
 };
 use wirebeat_traffic::scenario::{Departures, FlowRate};
 use wirebeat_traffic::values::session::Pool;
-use wirebeat_units::{Nanos, Rate, human};
+use wirebeat_units::{Layer, Nanos, Rate, human};
 
 use crate::page::Page;
 use crate::{Checked, Shown, flow, words};
@@ -203,7 +203,13 @@ fn starts(spec: &SessionSpec, pace: Option<&Pace>) -> String {
         burst => format!("{burst} sessions"),
     };
     let rate = match &spec.rate {
-        FlowRate::Fixed(rate @ Rate::Bits(..)) => format!("{rate}, both directions together; "),
+        FlowRate::Fixed(Rate::Bits(rate, layer)) => {
+            let at = match layer {
+                Layer::Frame => String::new(),
+                layer => format!(" ({layer})"),
+            };
+            format!("{}{at}, both directions together; ", human::bit_rate(rate.0 as f64))
+        }
         FlowRate::Fixed(_) => String::new(),
         // the units of frames are those of sessions here
         varying => format!("{}; ", words::rate(varying).replace("pps", "/s")),

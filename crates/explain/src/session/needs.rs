@@ -72,13 +72,16 @@ pub(super) fn needs(page: &mut Page, spec: &SessionSpec, group: &SessionGroup, r
         StackChoice::Own => page.fact("open", &open),
     }
     page.fact("memory", &memory(spec, most));
+    if spec.tls.is_some() {
+        page.more("TLS takes some 4 kB more for each end of a session that waits");
+    }
     if spec.from.is_some() {
         page.fact("ports", &ports(spec, group, rate));
     }
 }
 
 /// Bytes of a session's end of our own TCP while it waits, its program's included.
-const END: u64 = 400;
+const END: u64 = 280;
 
 fn memory(spec: &SessionSpec, most: Option<u64>) -> String {
     if spec.stack == StackChoice::Own {

@@ -63,8 +63,8 @@ fn bytes_and_segments_are_those_of_the_program() {
         "{ from: a, to: b, program: { request-response: { request: 1000B, response: 2896B, requests: 2 } }, \
          servers: { ports: 5 }, rate: 10/s }",
     );
-    // 2 of data, 2 for 4 of the other side, and 4; 4 of data, 1 for 2, and 3
-    for says in ["to the server 2", "5.79", "about 8 segments to the server and 8 to the client"] {
+    // 2 of data, 2 for the first ones of two messages, and 3; 4 of data, and 2
+    for says in ["to the server 2", "5.79", "about 7 segments to the server and 6 to the client"] {
         assert!(page.contains(says), "{says}: {page}");
     }
     let steps = explained(

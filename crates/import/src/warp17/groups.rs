@@ -21,6 +21,11 @@ use super::setup::{App, Case, Setup};
 use crate::ScriptError;
 use crate::draft::Draft;
 
+/// How long sessions that never close stay open, behind the time that it takes to open as many as the test case waits for.
+const HELD: Nanos = Nanos::from_secs(10);
+/// So many sessions begin at one moment on a cable in memory without being lost.
+const AT_ONCE: u64 = 10_000;
+
 /// Ports that our own TCP chooses from for each client address.
 const CHOSEN: u64 = 64_512;
 /// Below it are ports of services, which our servers over UDP do not answer.
@@ -249,7 +254,14 @@ impl<'a, 'b, 'c> Groups<'a, 'b, 'c> {
             };
             self.times((id, case), plan, &mut group);
             if is_idle(case, part.app) && uptime(case).is_none() {
-                group.hold = Some(Duration::Fixed(self.rest(plan)));
+                group.hold = Some(Duration::Fixed(match plan.established {
+                    // until all that the test case waits for are there
+                    Some(count) => {
+                        let opening = case.open.map_or(0, |open| count / open.max(1));
+                        HELD.saturating_add(Nanos::from_secs(opening.into()))
+                    }
+                    None => self.rest(plan),
+                }));
             }
             if let Some(gap) = work.gap.filter(|_| case.transport == Transport::Udp) {
                 group.timeout = group.timeout.max(gap.saturating_add(gap));
@@ -361,8 +373,16 @@ impl<'a, 'b, 'c> Groups<'a, 'b, 'c> {
             format!("{}/s", part.share(rate.into()).max(1)).parse().ok()
         };
         let is_messages = group.program.name() == "messages";
+        let mut opening = rate(case.open);
+        if opening.is_none() && self.places.in_memory && sessions > AT_ONCE {
+            // all SYNs at one moment are more than a cable has room for
+            opening = "100000/s".parse().ok();
+            let why =
+                "all sessions begin at once there; on a cable in memory 100000 begin in a second";
+            self.draft.leave_out(&case.line, "rate open infinite", why);
+        }
         let limit = Limit {
-            opening: rate(case.open),
+            opening,
             closing: rate(case.close).filter(|_| uptime(case).is_some()),
             // messages have their gap
             sending: rate(case.send).filter(|_| !is_messages && !is_idle(case, part.app)),

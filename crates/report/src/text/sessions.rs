@@ -91,7 +91,7 @@ fn asked(group: &SessionReport) -> String {
         (None, None)
             if group.end == SessionEnd::Client && matches!(&*group.stack, "host" | "own") =>
         {
-            parts.push("as fast as possible".to_owned());
+            parts.push("starts as fast as possible".to_owned());
         }
         (None, None) => {}
     }

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use wirebeat_converse::stack::{Action, Connection, Programs, Stack};
 use wirebeat_endpoint::OwnStack;
-use wirebeat_engine::clock::Clock;
+use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{RxPort, TxPort};
 use wirebeat_meter::connections::ConnectionSample;
 use wirebeat_sockets::{HostStack, UdpStack};
@@ -83,7 +83,10 @@ impl AnyCarrier {
     /// The same with TLS for the groups that have it, where any has.
     pub(super) fn with_tls(self, tls: Vec<Option<Ends>>) -> AnyCarrier {
         match tls.iter().any(Option::is_some) {
-            true => AnyCarrier(Box::new(TlsStack::new(self, tls))),
+            true => {
+                let stack = TlsStack::new(self, tls).with_clock(|| MonotonicClock.now());
+                AnyCarrier(Box::new(stack))
+            }
             false => self,
         }
     }

@@ -289,7 +289,8 @@ fn described(
         // the last start has its gap as the others have
         let gap = Nanos::new((1e9 / rate.per_second()).round() as u64);
         let by_count = at(summary.last_opened).saturating_sub(start).saturating_add(gap);
-        let done = summary.counts.due >= plan.count;
+        let reached = plan.until.is_some_and(|until| summary.counts.established >= until);
+        let done = reached || summary.counts.due >= plan.count;
         if done { by_time.min(by_count) } else { by_time }
     });
     let (local, remote) = match side {

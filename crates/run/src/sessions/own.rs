@@ -30,7 +30,7 @@ const SESSIONS: u64 = 1 << 18;
 const SESSIONS_MAX: u64 = 32 << 20;
 /// What each of them takes while it waits: 240 bytes of the TCP, 120 of its program, and some of both that is not used. Measured by
 /// `wirebeat run` of a million sessions in memory.
-pub(super) const END: u64 = 400;
+pub(super) const END: u64 = 280;
 /// The most that may be in TIME-WAIT on a core: 60 s of 500,000 a second, and a little more.
 const TIME_WAIT_MAX: u64 = 32 << 20;
 /// What each of them takes: 36 bytes, its timer, and its places in the index.
@@ -181,8 +181,8 @@ impl Secret {
 /// How much there has to be room for on each of `cores`. How fast sessions start, and for how many users, is said where their clients are:
 /// in `all`.
 fn limits(sessions: &Sessions, all: &Sessions, cores: u32) -> Limits {
-    let mut open = 0_u64;
-    let mut waiting = 0_u64;
+    let (mut open, mut waiting, mut connections) = (0_u64, 0_u64, 0_u64);
+    let mut has_v6 = false;
     for (group, of) in sessions.groups.iter().zip(&all.groups) {
         let ends = u64::from(group.client.is_some()) + u64::from(group.server.is_some());
         if ends == 0 || group.transport == Transport::Udp {
@@ -194,18 +194,32 @@ fn limits(sessions: &Sessions, all: &Sessions, cores: u32) -> Limits {
         let by_rate = a_second.map(|rate| rate.saturating_mul(patience).min(group.count));
         let most = group.limit.and_then(|limit| limit.most_open()).map(u64::from);
         let most = most.or(of.users.map(u64::from)).or(by_rate).unwrap_or(SESSIONS);
-        open = open.saturating_add(most.min(SESSIONS_MAX).saturating_mul(ends));
-        waiting =
-            waiting.saturating_add(in_time_wait(group, a_second).map_or(0, |of| of.max(most)));
+        let opens = most.min(SESSIONS_MAX).saturating_mul(ends);
+        let waits = in_time_wait(group, a_second).map_or(0, |of| of.max(most));
+        open = open.saturating_add(opens);
+        waiting = waiting.saturating_add(waits);
+        // one is open or in TIME-WAIT
+        let all = group.count.saturating_mul(ends).min(opens.saturating_add(waits));
+        connections = connections.saturating_add(all);
+        has_v6 |= [&group.clients, &group.servers].iter().any(|walk| has_ipv6(&walk.pool));
     }
-    let [open, waiting] = [open, waiting].map(|all| share(all, cores));
+    let [open, waiting, connections] = [open, waiting, connections].map(|all| share(all, cores));
     let open = open.clamp(1024, SESSIONS_MAX) as usize;
+    // floods of SYNs take no more than this
+    let half_open = (open / 4).clamp(4096, 1 << 18);
+    let limits = Limits::for_sessions(open);
     Limits {
         time_wait: waiting.clamp(1024, TIME_WAIT_MAX) as usize,
-        // floods of SYNs take no more than this
-        half_open: (open / 4).clamp(4096, 1 << 18),
-        ..Limits::for_sessions(open)
+        half_open,
+        connections: (connections as usize).saturating_add(half_open + 1024),
+        addresses: if has_v6 { limits.addresses } else { 64 },
+        ..limits
     }
+}
+
+/// Whether addresses of IPv6 are in a pool.
+fn has_ipv6(pool: &Pool) -> bool {
+    pool.addresses.0.iter().any(|range| range.first.is_ipv6())
 }
 
 /// How many sessions of a group may be in TIME-WAIT at a time, of which so many start in a second; `None`: it has none.

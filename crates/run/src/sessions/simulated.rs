@@ -21,7 +21,7 @@ use wirebeat_units::{BufferLen, Nanos};
 use super::carrier::Carrier;
 use super::own::OwnParts;
 use super::worker::{
-    CLOSE, CLOSING, EndSamples, Finished, LEAVING, Shared, ShownInterval, ends, leaving,
+    CLOSING, EndSamples, Finished, LEAVE, LEAVING, Shared, ShownInterval, ends, leaving,
 };
 use crate::error::RunError;
 
@@ -170,7 +170,7 @@ impl Ready {
         // one that is told to end does so soon, however much there is to do in a moment of its own time
         let mut told = None;
         let mut is_late = || {
-            let is_told = shared.order.load(Ordering::Acquire) == CLOSE;
+            let is_told = shared.order.load(Ordering::Acquire) >= LEAVE;
             is_told && told.get_or_insert_with(Instant::now).elapsed() > PATIENCE
         };
         let mut finish = self.last;
@@ -198,7 +198,7 @@ impl Ready {
                 // nobody of ours is left to serve
                 finish = finish.min(now.saturating_add(self.settle));
             }
-            if done && !open || now >= finish || shared.order.load(Ordering::Acquire) == CLOSE {
+            if done && !open || now >= finish || shared.order.load(Ordering::Acquire) >= LEAVE {
                 break;
             }
         }

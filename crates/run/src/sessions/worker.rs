@@ -148,7 +148,7 @@ impl Shared {
 /// Let what is open come to its end (0, as it begins: go on).
 const FINISH: u8 = 1;
 /// Close all, the clients of the run first.
-const LEAVE: u8 = 2;
+pub(super) const LEAVE: u8 = 2;
 /// Close all now.
 pub(super) const CLOSE: u8 = 3;
 

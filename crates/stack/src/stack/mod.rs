@@ -145,7 +145,7 @@ impl Stack {
         let nodes = sessions.capacity() + half_open.capacity() + time_wait.capacity();
         let key = [crate::hash::siphash(seed, &[6]), crate::hash::siphash(seed, &[7])];
         Stack {
-            index: Index::new(nodes),
+            index: Index::new(nodes.min(limits.connections)),
             addresses: Addresses::new(limits.addresses, key),
             core: Core::new(limits, profiles, seed, now, nodes),
             sessions,

@@ -55,7 +55,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("ports.a.cable.loss", &["0.01", "1"]),
     ("ports.a.hosts.vlan", &["7"]),
     ("ports.a.hosts.gateways", &[r#"["10.0.0.254", "2001:db8::fe"]"#]),
-    (".http.target", &["/index.html?a=b"]),
+    (".target", &["/index.html?a=b"]),
     (".dns.name", &["host-{n}.example.com"]),
     (".dns.answers", &[r#"["10.0.0.1", "2001:db8::1"]"#]),
     (".dns.ttl", &["60s"]),
@@ -206,6 +206,8 @@ const NEEDS: &[(&str, &str)] = &[
         "sessions.g.program.misbehave",
         r#"{ "sessions": { "g": { "stack": "own", "limit": { "open": 5 }, "clients": { "addresses": "10.0.0.7" }, "servers": { "addresses": "10.0.0.8" } } } }"#,
     ),
+    ("sessions.g.tls.certificate", r#"{ "sessions": { "g": { "tls": { "key": "k.pem" } } } }"#),
+    ("sessions.g.tls.key", r#"{ "sessions": { "g": { "tls": { "certificate": "c.pem" } } } }"#),
     ("sessions.g.transport=udp", r#"{ "sessions": { "g": { "program": "echo" } } }"#),
     (
         "sessions.g.on-timeout=next",

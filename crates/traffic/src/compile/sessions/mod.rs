@@ -145,6 +145,9 @@ fn clients(scenario: &Scenario, spec: &SessionSpec) -> Pool {
     pool
 }
 
+/// Longer than any run in which sessions wait for their turn.
+const A_DAY: Nanos = Nanos::from_secs(86_400);
+
 impl ScriptMaker<'_> {
     fn group(mut self, scenario: &Scenario, name: &str) -> Result<SessionGroup, CompileError> {
         let spec = self.spec;
@@ -166,7 +169,7 @@ impl ScriptMaker<'_> {
         };
         let tls = spec.tls.as_ref().map(|tls| tls::plan(tls, spec, self.files));
         let tls = tls.transpose().map_err(|(key, why)| at("tls").key(key).invalid(why))?;
-        let waits = match &spec.program {
+        let recorded = match &spec.program {
             ProgramSpec::Capture(capture) => {
                 captured::longest_wait(self.files, capture).map_err(invalid)?
             }
@@ -176,6 +179,9 @@ impl ScriptMaker<'_> {
         let is_planned = spec.to.is_some() && spec.program.misbehaviour().is_none();
         let pauses = client.iter().flat_map(|script| &script.times).chain(&hold);
         let silence = pauses.filter(|_| is_planned).map(TimeLaw::longest).max();
+        // those that wait for their turn to send keep silent too, as long as the others take
+        let waits = spec.limit.is_some_and(|limit| limit.sending.is_some());
+        let silence = if waits && is_planned { Some(A_DAY) } else { silence };
         let (client_key, server_key) = (self.key(), self.key());
         Ok(SessionGroup {
             name: name.to_owned(),
@@ -210,7 +216,7 @@ impl ScriptMaker<'_> {
             count: spec.count.map_or(u64::MAX, Into::into),
             limit: spec.limit,
             // an end that waits as it did in a capture is no silent peer
-            timeout: spec.timeout.saturating_add(waits),
+            timeout: spec.timeout.saturating_add(recorded),
             on_timeout: spec.on_timeout,
             tcp: misbehave::tcp(spec),
             tls: tls.map(Arc::new),

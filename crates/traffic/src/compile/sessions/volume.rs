@@ -11,7 +11,9 @@ use crate::scenario::departures::Duration;
 use crate::scenario::session::program::{
     Direction, Exchange, Http, HttpBody, Messages, Method, Step, Steps,
 };
-use crate::scenario::session::{DataSize, ProgramSpec, SessionSpec, Transport};
+use crate::scenario::session::{
+    DataSize, ProgramSpec, SessionSpec, TlsSpec, TlsVersion, Transport,
+};
 
 /// Data of a full segment: 1500 bytes of Ethernet less the headers of IPv4 and TCP with timestamps (RFC 7323 §3.2).
 pub const MSS: f64 = 1448.0;
@@ -24,12 +26,8 @@ const DATAGRAM_HEADERS: f64 = 18.0 + 20.0 + 8.0;
 /// The most plaintext of a record of TLS, and what is around it: header, type and tag (RFC 8446 §5.1, §5.2).
 const RECORD: f64 = 16_384.0;
 const RECORD_HEAD: f64 = 22.0;
-/// A handshake of TLS 1.3 and the closing alert, to the server and to the client, between ends of ours that give tickets, in turns: a
-/// server of somebody else's with a chain of certificates has some kB more.
-const HANDSHAKE: [Volume; 2] = [
-    Volume { bytes: 600.0, segments: 2.0, messages: 2.0 },
-    Volume { bytes: 700.0, segments: 2.0, messages: 2.0 },
-];
+/// Segments that are acknowledged one by one at the beginning of a message.
+const AT_ONCE: f64 = 4.0;
 /// An acknowledgment waits no longer for data to go with, in ns.
 const DELAYED_ACK: f64 = 40e6;
 
@@ -69,13 +67,22 @@ impl Volume {
         Volume::messages(self.messages, of_message + records)
     }
 
-    /// Acknowledgments of it that go alone: of every second segment of a message (RFC 9293 §3.8.6.3), and of its last one where the
-    /// end that has it says nothing for longer than an acknowledgment waits.
-    fn acknowledged(self, is_answered: bool) -> f64 {
-        match is_answered {
-            true => ((self.segments - self.messages) / 2.0).ceil(),
-            false => self.messages + ((self.segments - self.messages) / 2.0).floor(),
+    /// The same where it is not: one for every second segment, and one at least for each message.
+    fn streamed(self) -> f64 {
+        (self.segments / 2.0).ceil().max(self.messages)
+    }
+
+    /// Acknowledgments of it that go alone, where its messages are answered: of the first few segments of a message, of every second
+    /// one behind them (RFC 9293 §3.8.6.3), and of its last one where the end that has it says nothing for longer than an
+    /// acknowledgment waits. The FIN carries that of the last.
+    fn acknowledged(self, waits: bool) -> f64 {
+        if self.messages == 0.0 {
+            return 0.0;
         }
+        let inner = self.segments / self.messages - 1.0;
+        let alone = inner.min(AT_ONCE) + ((inner - AT_ONCE) / 2.0).max(0.0);
+        let last = if waits { self.messages - 1.0 } else { 0.0 };
+        (self.messages * alone + last).ceil()
     }
 }
 
@@ -130,8 +137,8 @@ impl Volumes {
             });
         }
         let (mut up, mut down) = (up, down);
-        if spec.tls.is_some() {
-            let [client, server] = HANDSHAKE;
+        if let Some(tls) = &spec.tls {
+            let [client, server] = handshake(tls);
             up = up.in_records().and(client);
             down = down.in_records().and(server);
         }
@@ -145,16 +152,29 @@ impl Volumes {
         });
         let segments = match is_dialogue(&spec.program) {
             true => [
-                up.segments + down.acknowledged(!client) + control.0 + first,
-                down.segments + up.acknowledged(!server) + control.1,
+                up.segments + down.acknowledged(client) + control.0 + first,
+                down.segments + up.acknowledged(server) + control.1,
             ],
             // one way, or both at once
             false => [
-                up.segments + (down.segments / 2.0).ceil() + control.0 + first,
-                down.segments + (up.segments / 2.0).ceil() + control.1,
+                up.segments + down.streamed() + control.0 + first,
+                down.segments + up.streamed() + control.1,
             ],
         };
         Some(Exchanged { data: [up, down], segments, headers: HEADERS + of_ip })
+    }
+}
+
+/// What a handshake of TLS adds with the closing alert, to the server and to the client: measured between two ends of ours, with the
+/// certificate that is made where none is given. A chain of certificates of somebody else's server is some kB more. Where tickets are
+/// given nearly all sessions resume an earlier one.
+fn handshake(tls: &TlsSpec) -> [Volume; 2] {
+    let of = |bytes, segments| Volume { bytes, segments, messages: segments };
+    match (tls.versions.contains(&TlsVersion::Tls13), tls.resume) {
+        (true, true) => [of(483.0, 2.0), of(590.0, 2.0)],
+        (true, false) => [of(314.0, 1.0), of(631.0, 1.0)],
+        (false, true) => [of(362.0, 1.0), of(303.0, 1.0)],
+        (false, false) => [of(259.0, 2.0), of(570.0, 2.0)],
     }
 }
 

@@ -3,7 +3,7 @@
 use wirebeat_units::fault;
 
 use super::program::Misbehave;
-use super::{Invalid, KeyPath, Scenario, SessionSpec, StackChoice};
+use super::{AddressRange, Invalid, KeyPath, Scenario, SessionSpec, StackChoice};
 
 /// Finds what is invalid of a group whose clients misbehave.
 pub(super) fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Invalid> {
@@ -26,6 +26,13 @@ pub(super) fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Resu
     if misbehave.needs_own_stack() && spec.stack == StackChoice::Host {
         return Err(at("stack").invalid(fault!(
             "the system's TCP does not do '{way}'"; "use 'stack: own'"
+        )));
+    }
+    let anybody = |range: &AddressRange| range.first.is_unspecified();
+    if spec.to.is_none() && spec.servers.addresses.0.iter().any(anybody) {
+        return Err(at("servers").key("addresses").invalid(fault!(
+            "this is no address of a server; a system takes it for its own";
+            "name the server that is to be tested"
         )));
     }
     let reads_slowly = matches!(misbehave, Misbehave::SlowRead(_) | Misbehave::ZeroWindow(_));

@@ -130,7 +130,7 @@ pub struct SessionSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     pub tcp: TcpSpec,
     /// TLS between the program and TCP, with what is asked of it. Default: none.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "tls::written")]
     pub tls: Option<TlsSpec>,
     /// Time to live, or hop limit. Default: the system's.
     #[serde(default, skip_serializing_if = "is_default")]

@@ -147,6 +147,11 @@ fn or_true(schema: &mut Schema) {
     *schema = json_schema!({ "description": description, "anyOf": [{ "const": true }, map] });
 }
 
+/// What is asked of TLS where the key is written: an empty one is a mistake, and not TLS that nobody asked for.
+pub(super) fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Option<TlsSpec>, D::Error> {
+    TlsSpec::deserialize(from).map(Some)
+}
+
 impl<'de> Deserialize<'de> for TlsSpec {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct OrTrue;
