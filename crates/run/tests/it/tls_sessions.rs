@@ -202,7 +202,7 @@ fn a_certificate_of_an_unknown_issuer_is_counted_and_named() {
         format!(
             "  {name}: {{ from: a, servers: {{ addresses: \"{{B}}\", ports: 443 }}, \
              program: {{ http: {{ target: /page }} }}, users: 1, count: 3, tls: {{ {tls} }}, \
-             expect: ['handshakes.failed == 0', 'rate.handshakes >= 1/s', 'handshake.p50 < 10s'] }}\n"
+             expect: ['handshakes.failed == 0', 'rate.handshakes >= 1/s', 'handshake.max < 10s'] }}\n"
         )
     };
     let text = format!(
