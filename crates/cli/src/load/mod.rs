@@ -100,7 +100,7 @@ Examples:
     mut_arg("packet_log_sent", |flag| flag.hide(true))
 )]
 pub struct Args {
-    /// The server: http://10.0.2.9/index.html, https://www.example.com/, dns://10.0.2.9/www.example.com, or 10.0.2.9:5201 with --program
+    /// The server: http://10.0.2.9/index.html, https://10.0.2.9/, dns://10.0.2.9/www.example.com, or 10.0.2.9:5201 with --program
     #[arg(value_name = "URL|HOST:PORT", required_unless_present_any = ["iperf3", "iperf2"])]
     target: Option<Target>,
     #[command(flatten)]
