@@ -1,8 +1,8 @@
 //! All sessions of a core: starts them, runs their programs, and notes how they end.
 //!
 //! What happens comes in by [`Programs`] (`events.rs`), by starts and by alarms; what programs want goes out as [`Action`]s.
-//! `interpreter.rs` runs the ops, `http.rs` is the one protocol that has a state of its own. Sessions lie in `sessions.rs`; a
-//! session that has ended makes room at once.
+//! `interpreter.rs` runs the ops, `http.rs` is the one protocol that has a state of its own. Sessions lie in `sessions.rs`; what is
+//! done with all of them is in `sweeps.rs`. A session that has ended makes room at once.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -19,16 +19,14 @@ use crate::alarms::Alarms;
 use crate::gates::{self, Gates};
 use crate::greeting::Greeting;
 use crate::messages::Messages;
-use crate::misbehaviour::acts_by_time;
 use crate::pacer::Pacer;
-use crate::session::{End, Fate, Protocol, Session, Side, Wait};
+use crate::session::{End, Protocol, Session, Side};
 use crate::sessions::AllSessions;
 use crate::stack::{Action, ProfileId, SessionKey};
+use crate::sweeps::Sweep;
 
 /// The most alarms that ring before others have their turn.
 const ALARMS_MAX: usize = 4096;
-/// The most sessions that are looked at before others have their turn, when something is to be done with all of them.
-const SWEPT_MAX: usize = 16_384;
 /// How long a user waits at least after a session that failed.
 const AFTER_FAILURE: Nanos = Nanos::from_millis(10);
 
@@ -79,18 +77,9 @@ pub(crate) struct Group {
 
 impl Group {
     /// Whether it is for clients of this run to close its sessions.
-    fn is_left_by_clients(&self) -> bool {
+    pub(crate) fn is_left_by_clients(&self) -> bool {
         self.plan.both_ends && self.plan.transport == Transport::Tcp
     }
-}
-
-/// Something that is to be done with all sessions.
-#[derive(Debug)]
-struct Sweep {
-    /// With each of them.
-    does: fn(&mut Conversations, Nanos, SessionKey),
-    /// The one that is next.
-    next: usize,
 }
 
 /// A session that is due.
@@ -112,7 +101,7 @@ pub struct Conversations {
     pub(crate) group_of: Vec<u16>,
     pub(crate) sessions: AllSessions,
     /// What is to be done with all sessions, in this order.
-    sweeps: VecDeque<Sweep>,
+    pub(crate) sweeps: VecDeque<Sweep>,
     pub(crate) alarms: Alarms,
     pub(crate) actions: VecDeque<Action>,
     /// When users start their next sessions: the time, the group and the user.
@@ -511,7 +500,7 @@ impl Conversations {
     }
 
     /// The same, but groups of which `stops` is not true go on until their stop.
-    fn stop_where(&mut self, now: Nanos, stops: fn(&Group) -> bool) {
+    pub(crate) fn stop_where(&mut self, now: Nanos, stops: fn(&Group) -> bool) {
         self.over = true;
         for group in &mut self.groups {
             drop_queued(group, &mut self.sides);
@@ -522,56 +511,9 @@ impl Conversations {
         self.end_endless(now);
     }
 
-    /// Ends what goes on until the stop of its group, where that has come.
-    pub fn end_endless(&mut self, now: Nanos) {
-        self.sweeps.push_back(Sweep { does: Self::end_if_endless, next: 0 });
-        self.sweep(now);
-    }
-
-    /// Goes on with what is to be done with all sessions, with as many as have no share of the time that others would miss.
-    fn sweep(&mut self, now: Nanos) {
-        let mut left = SWEPT_MAX;
-        while let Some(Sweep { does, next }) = self.sweeps.front_mut() {
-            let (does, from) = (*does, *next);
-            let to = self.sessions.len().min(from.saturating_add(left));
-            *next = to;
-            let is_done = to == self.sessions.len();
-            for key in from..to {
-                does(self, now, SessionKey(key as u32));
-            }
-            left -= to - from;
-            if !is_done {
-                return;
-            }
-            self.sweeps.pop_front();
-        }
-    }
-
     /// Packs sessions that wait, where there are very many.
     pub(crate) fn settle(&mut self) {
         self.sessions.settle(&self.sides);
-    }
-
-    fn end_if_endless(&mut self, now: Nanos, key: SessionKey) {
-        let Some(number) = self.sessions.side(key) else { return };
-        let group = self.group_of.get(usize::from(number));
-        let group = group.and_then(|&group| self.groups.get(usize::from(group)));
-        if group.is_none_or(|group| group.stop > now) {
-            return;
-        }
-        let side = self.sides.get(usize::from(number));
-        let goes_on = match self.sessions.get_packed(key) {
-            Some(packed) => packed.waits_for_stop(),
-            None => self.sessions.get_whole(key).is_some_and(|session| match session.wait {
-                Wait::Unlimited | Wait::Stop => true,
-                // it pauses between two messages, or acts
-                Wait::Time => side.is_some_and(|side| acts_by_time(session, side)),
-                _ => false,
-            }),
-        };
-        if goes_on {
-            self.go_on(now, key);
-        }
     }
 
     /// A group stops at `at`, where that is sooner than its stop.
@@ -592,70 +534,6 @@ impl Conversations {
     /// When the next group stops after `now`.
     pub fn next_stop(&self, now: Nanos) -> Option<Nanos> {
         self.groups.iter().map(|group| group.stop).filter(|stop| *stop > now).min()
-    }
-
-    /// The run is over: all sessions that are open are closed in order, and counted as unfinished.
-    pub fn close_all(&mut self, now: Nanos) {
-        self.gates.end();
-        self.stop_starts(now);
-        self.closed = true;
-        self.sweeps.push_back(Sweep { does: Self::close, next: 0 });
-        self.sweep(now);
-    }
-
-    /// The run is over: as [`Conversations::close_all`], but servers whose clients are of this run leave it to those to close first
-    /// ([`Conversations::awaits_clients`]).
-    pub fn close_clients(&mut self, now: Nanos) {
-        self.gates.end();
-        // what these send without an end ends as their clients close
-        self.stop_where(now, |group| group.client.is_some() || !group.is_left_by_clients());
-        self.sweeps.push_back(Sweep { does: Self::close_client, next: 0 });
-        self.sweep(now);
-    }
-
-    /// Closes a session in order, where it is not for the clients of this run to do that.
-    fn close_client(&mut self, now: Nanos, key: SessionKey) {
-        let Some(number) = self.sessions.side(key) else { return };
-        let side = self.sides.get(usize::from(number));
-        let is_left = self.group(key).is_some_and(Group::is_left_by_clients);
-        if side.is_some_and(|side| side.end == End::Client) || !is_left {
-            self.close(now, key);
-        }
-    }
-
-    /// Closes a session in order.
-    fn close(&mut self, _now: Nanos, key: SessionKey) {
-        let Some((session, side)) = self.both(key) else { return };
-        // a server that answers each datagram by itself has nothing left to do
-        if !side.answers_messages() {
-            session.fate.get_or_insert(Fate::Unfinished);
-        }
-        session.out.cut();
-        session.wait = Wait::End;
-        match session.connection {
-            Some(connection) if session.established => {
-                if !std::mem::replace(&mut session.finished, true) {
-                    self.actions.push_back(Action::Finish(connection));
-                }
-                self.actions.push_back(Action::Receive(connection));
-            }
-            Some(connection) => self.actions.push_back(Action::Abort(connection)),
-            None => {}
-        }
-    }
-
-    /// Some of those that are still open, from `from` on, are given up with RST. Where it goes on; `None`: that was all.
-    pub fn abort_from(&mut self, from: usize) -> Option<usize> {
-        self.sweeps.clear();
-        let to = self.sessions.len().min(from.saturating_add(SWEPT_MAX));
-        for key in (from..to).map(|key| SessionKey(key as u32)) {
-            if let Some(session) = self.session(key) {
-                session.fate.get_or_insert(Fate::Unfinished);
-                let connection = session.connection;
-                self.actions.extend(connection.map(Action::Abort));
-            }
-        }
-        (to < self.sessions.len()).then_some(to)
     }
 }
 

@@ -27,6 +27,7 @@ mod session;
 mod sessions;
 pub mod stack;
 mod stamp;
+mod sweeps;
 #[cfg(test)]
 mod tests;
 mod tls;

@@ -1,7 +1,7 @@
 //! All sessions of a core, by their number.
 //!
 //! Those on which something happens lie whole in a place of their own; of very many, those that wait are packed
-//! ([`Packed`]) where their number is. Whoever asks for a session gets it whole. [`AllSessions::settle`] packs those that were not asked for in the
+//! ([`Packed`]) where their number is. A session that is asked for is whole. [`AllSessions::settle`] packs those that were not asked for in the
 //! longest time, as long as more than [`WHOLE`] are whole: a run with fewer sessions packs none.
 
 use std::collections::VecDeque;

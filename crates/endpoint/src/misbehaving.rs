@@ -107,7 +107,8 @@ impl Misbehaving {
             *place = Some(of);
         }
         self.watched.insert(open.tuple, Watched::HalfOpen(at));
-        self.push(Queued::Syn(at));
+        // as many as there are sessions, which the scenario bounds
+        self.queue.push_back(Queued::Syn(at));
         programs.opening(now, session, Connection(at | HALF_OPEN));
         true
     }
@@ -141,12 +142,8 @@ impl Misbehaving {
             place.insert(info.tuple);
             self.watched.insert(info.tuple, Watched::Connection(id));
         }
-        self.push(Queued::Segment(id, key, of_tcp(forged)));
-    }
-
-    fn push(&mut self, queued: Queued) {
         if self.queue.len() < QUEUE_MAX {
-            self.queue.push_back(queued);
+            self.queue.push_back(Queued::Segment(id, key, of_tcp(forged)));
         }
     }
 

@@ -369,7 +369,7 @@ impl TcpSocket {
             retransmitted: info.retransmits.saturating_sub(told).into(),
             rtt: Some(info.rtt).filter(|rtt| *rtt > Nanos::ZERO),
             cwnd: Some(u64::from(info.snd_cwnd) * u64::from(info.snd_mss)),
-            // of a few bytes that a program says now and then it is no rate
+            // a few bytes now and then have no rate
             delivery_rate: info
                 .delivery_rate
                 .filter(|rate| rate.0 > 0 && !info.delivery_app_limited),

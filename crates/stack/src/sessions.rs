@@ -98,6 +98,21 @@ impl Sessions {
         Some(ActiveTcb { tcb, flight })
     }
 
+    /// Bytes of data that were offered since the session at `at` began.
+    #[inline]
+    pub fn offered(&self, at: u32) -> Option<u64> {
+        let tcb = self.tcbs.get(at)?;
+        // one that is idle has nothing that is not acknowledged
+        let waits = match tcb.flight {
+            PACKED => 0,
+            flight => {
+                let more = self.flights.get(flight).map_or(0, |flight| flight.more);
+                more.saturating_add(tcb.queued.into())
+            }
+        };
+        Some(tcb.acked.saturating_add(waits))
+    }
+
     /// What the session at `at` is like, and has under way or would have if it needed it.
     pub fn snapshot(&self, at: u32) -> Option<(Tcb, Flight)> {
         let mut tcb = self.tcbs.get(at)?.clone();

@@ -173,7 +173,7 @@ impl Between<'_> {
         room.unwrap_or(true)
     }
 
-    /// The program has nothing to send after what it has now. Whether the TCP is to be told so by whoever asks.
+    /// The program has nothing to send after what it has now. Whether the caller is to tell the TCP so.
     pub(crate) fn finishes(&mut self, key: SessionKey) -> bool {
         let tells = self.with(key, |work, of| {
             of.finishing = true;

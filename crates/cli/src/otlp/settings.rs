@@ -308,6 +308,8 @@ mod tests {
         assert_eq!(of("http://a", &[general]).unwrap().endpoint.url(), "http://a/v1/metrics");
         let said = said(&[general, (PROTOCOLS[1], "grpc")]);
         assert!(said.contains("gRPC") && said.contains("--otlp http://HOST:4318"), "{said}");
+        // without any place, too
+        assert!(self::tests::said(&[(PROTOCOLS[1], "grpc")]).contains("gRPC"));
         // where the flag names the place, it is known
         assert!(of("http://a", &[general, (PROTOCOLS[1], "grpc")]).is_ok());
         assert!(of("", &[general, (PROTOCOLS[1], "http/protobuf")]).is_ok());
@@ -379,11 +381,15 @@ mod tests {
     #[test]
     fn a_token_goes_to_other_hosts_over_tls_alone() {
         let token = (HEADERS[1], "authorization=Bearer%20s3cret");
-        let failure = of("http://lab.example:4318", &[token]).unwrap_err().to_string();
-        assert!(
-            failure.contains("without encryption") && failure.contains("https://"),
-            "{failure}"
-        );
+        for header in ["authorization=Bearer%20s3cret", "X-Api-Key=s3cret", "cookie=s3cret"] {
+            let failure = of("http://lab.example:4318", &[(HEADERS[1], header)]).unwrap_err();
+            let failure = failure.to_string();
+            assert!(
+                failure.contains("without encryption") && failure.contains("https://"),
+                "{failure}"
+            );
+            assert!(!failure.contains("s3cret"), "{failure}");
+        }
         for url in ["https://lab.example", "http://127.0.0.1:4318", "http://localhost:4318"] {
             assert!(of(url, &[token]).is_ok(), "{url}");
         }

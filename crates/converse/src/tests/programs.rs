@@ -5,6 +5,8 @@ use wirebeat_traffic::schedule::Shard;
 use wirebeat_units::Nanos;
 
 use super::memory::Memory;
+use crate::conversations::Conversations;
+use crate::stack::{Action, Connection, ConnectionStats, Programs, Reason, TlsEvent};
 use crate::{Converse, End, Waiting};
 
 /// When runs begin on the virtual clock.
@@ -367,6 +369,62 @@ fn a_group_stops_when_it_has_the_sessions_that_it_was_to_reach() {
     assert!(early[0].established >= 5 && early[1].established >= 5);
     assert_eq!(early, late, "nothing starts any more");
     assert!(late.iter().all(|of| of.in_order == of.opened));
+}
+
+#[test]
+fn starts_that_wait_for_their_turn_are_given_up_when_the_group_stops() {
+    let at = Nanos::from_millis;
+    let group = "x: { from: a, to: b, servers: { ports: 80 }, program: http, users: 50, count: 50, limit: { opening: 10/s }, \
+                 until: { established: 3 } }";
+    let [late] = seen_at(group, [at(9000)]);
+    assert_eq!((late[0].due, late[0].opened + late[0].expired), (50, 50), "{:#?}", late[0]);
+    assert!((3..5).contains(&late[0].opened), "{:#?}", late[0]);
+}
+
+#[test]
+fn servers_wait_for_clients_that_keep_silent_by_plan() {
+    for keys in ["hold: 5s, program: http", "program: { http: { requests: 2, think: 5s } }"] {
+        let (client, server) = run(&format!("timeout: 1s, count: 3, {keys}"));
+        assert_eq!((client.counts.in_order, server.counts.in_order), (3, 3), "{keys}");
+    }
+    // and for those whose turn to send comes late
+    let (client, server) = run(
+        "timeout: 1s, count: 5, limit: { sending: 1/s }, program: { request-response: { requests: 2 } }",
+    );
+    assert_eq!((client.counts.in_order, server.counts.in_order), (5, 5));
+}
+
+/// A body whose end nothing but the close says is whole only where TLS says so too.
+#[test]
+fn a_body_that_tls_cut_is_no_response() {
+    for (is_cut, counted) in [(true, (0, 1, 0)), (false, (1, 0, 1))] {
+        let text = "ports: { a: {} }\nsessions: { x: { from: a, servers: { addresses: 10.0.2.9, ports: 443 }, program: http, count: 1, \
+                    tls: true } }\n";
+        let scenario = Scenario::from_yaml(text, "").unwrap();
+        let sessions = compile_sessions(&scenario, &Files::default()).unwrap();
+        let mut programs = Conversations::new(&sessions, Shard::WHOLE, BEGIN, None);
+        programs.start(BEGIN, 0, BEGIN, 0);
+        let Some(Action::Connect { session, .. }) = programs.next_action() else { panic!() };
+        programs.established(BEGIN, session, Connection(1));
+        let completed = TlsEvent::Completed { resumed: false, suite: "TLS13_AES_128_GCM_SHA256" };
+        programs.tls(BEGIN, session, completed);
+        let mut scratch = [0; 1000];
+        let asked = programs.payload(session, 0, &mut scratch).len() as u64;
+        assert!(asked > 0);
+        programs.taken(BEGIN, session, asked);
+        programs.received(BEGIN, session, b"HTTP/1.1 200 OK\r\n\r\nhalf a page");
+        if is_cut {
+            programs.tls(BEGIN, session, TlsEvent::Truncated);
+        }
+        programs.peer_closed(BEGIN, session);
+        programs.ended(BEGIN, session, Reason::InOrder, ConnectionStats::default());
+        let counts = programs.summaries()[0].2.counts;
+        assert_eq!(
+            (counts.responses, counts.closed_early, counts.in_order),
+            counted,
+            "{counts:#?}"
+        );
+    }
 }
 
 #[test]

@@ -200,6 +200,16 @@ fn what_cannot_be_is_refused_with_the_remedy() {
         }
         panic!("{program}: {words:?}");
     };
+    refused(
+        "{ zero-window: { time: 1s } }",
+        "count: 1\n    tls: true",
+        &["TLS reads ahead", "leave 'tls' out"],
+    );
+    let anybody = scenario("{ misbehave: { idle: { time: 1s } } }", "count: 1");
+    let anybody =
+        anybody.replace("    to: b\n", "").replace("addresses: 10.0.0.2", "addresses: 0.0.0.0");
+    let said = Scenario::from_yaml(&anybody, "test").unwrap_err().to_string();
+    assert!(said.contains("name the server that is to be tested"), "{said}");
     refused("half-open", OPEN, &["half-open at a time", "limit: { open: 1000 }"]);
     refused("rst-storm", OPEN, &["'rst-storm'", "stack: own"]);
     refused("zero-window", OPEN, &["'zero-window'", "stack: own"]);

@@ -1,5 +1,6 @@
 //! What sessions need of the machine: open connections, memory and ports.
 
+use wirebeat_traffic::compile::memory::of_end as end_memory;
 use wirebeat_traffic::program::script::{Op, SessionGroup};
 use wirebeat_traffic::scenario::session::program::{Direction, HttpBody};
 use wirebeat_traffic::scenario::session::{
@@ -71,32 +72,45 @@ pub(super) fn needs(page: &mut Page, spec: &SessionSpec, group: &SessionGroup, r
         ),
         StackChoice::Own => page.fact("open", &open),
     }
-    page.fact("memory", &memory(spec, most));
-    if spec.tls.is_some() {
-        page.more("TLS takes some 4 kB more for each end of a session that waits");
+    let by_itself = of_ends(group, most);
+    match spec.stack {
+        StackChoice::Own => page.fact("memory", &by_itself.unwrap_or_default()),
+        StackChoice::Host => {
+            page.fact("memory", &buffers(spec, most));
+            by_itself.into_iter().for_each(|text| page.more(&text));
+        }
     }
     if spec.from.is_some() {
         page.fact("ports", &ports(spec, group, rate));
     }
 }
 
-/// Bytes of a session's end of our own TCP while it waits, its program's included.
-const END: u64 = 280;
-
-fn memory(spec: &SessionSpec, most: Option<u64>) -> String {
-    if spec.stack == StackChoice::Own {
-        return match most {
-            Some(most) => format!(
-                "of our own TCP about {END} bytes for each end of a session that waits, {} for all with both ends here; what is sent is not \
-                 kept, and what arrived out of order up to 256 MiB in all",
-                human::bytes(2.0 * END as f64 * most as f64)
-            ),
-            None => format!(
-                "of our own TCP about {END} bytes for each end of a session that waits; what is sent is not kept, and what arrived out of \
-                 order up to 256 MiB in all"
-            ),
-        };
+/// What ends of ours take by themselves; `None`: nothing beside buffers of the system.
+fn of_ends(group: &SessionGroup, most: Option<u64>) -> Option<String> {
+    let each = end_memory(group);
+    let ends = u64::from(group.from.is_some()) + u64::from(group.to.is_some());
+    let all = most.map(|most| {
+        let here = if ends > 1 { "both ends of all of them" } else { "all of them" };
+        let all = each.saturating_mul(ends).saturating_mul(most);
+        format!(", {} for {here}", human::bytes(all as f64))
+    });
+    let (all, each_said) = (all.unwrap_or_default(), human::bytes(each as f64));
+    let of_both =
+        |what: &str| format!("{what} about {each_said} for each end of a session that waits{all}");
+    match (group.stack, &group.tls) {
+        (StackChoice::Own, tls) => {
+            let what = if tls.is_some() { "of our own stack and TLS" } else { "of our own stack" };
+            let kept =
+                "what is sent is not kept, and what arrived out of order up to 256 MiB in all";
+            Some(format!("{}; {kept}", of_both(what)))
+        }
+        (StackChoice::Host, Some(_)) => Some(of_both("of TLS")),
+        (StackChoice::Host, None) => None,
     }
+}
+
+/// Buffers of the system.
+fn buffers(spec: &SessionSpec, most: Option<u64>) -> String {
     if spec.transport == Transport::Udp {
         return "a socket's buffers for each session of a client (net.core.rmem_default), and one for each address of a server".to_owned();
     }

@@ -363,7 +363,7 @@ impl<'a, 'b, 'c> Groups<'a, 'b, 'c> {
     fn limits(&mut self, case: &Case, part: &Part<'_>, sessions: u64, group: &mut SessionSpec) {
         group.users = u32::try_from(sessions).ok().and_then(NonZeroU32::new);
         match case.downtime {
-            // whoever closed stays so
+            // a session that closed stays closed
             None => group.count = NonZeroU64::new(sessions),
             Some(0) => {}
             Some(time) => group.think = Some(Duration::Fixed(Nanos::from_secs(time.into()))),

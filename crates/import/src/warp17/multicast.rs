@@ -96,7 +96,8 @@ pub(super) fn flow(
         None => FlowRate::default(),
         Some(rate) => {
             let rate: Rate = format!("{rate}/s").parse().map_err(|_| {
-                case.line.wrong(wirebeat_units::fault!("{rate}/s is no rate"; "write fewer"))
+                case.line
+                    .wrong(wirebeat_units::fault!("{rate}/s is too high"; "write a lower rate"))
             })?;
             FlowRate::Fixed(rate)
         }

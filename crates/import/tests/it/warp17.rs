@@ -15,7 +15,7 @@ fn try_with(text: &str, options: &Options) -> Result<Converted, String> {
 
 fn with(text: &str, options: &Options) -> Converted {
     let converted = try_with(text, options).unwrap_or_else(|why| panic!("{why}\n{text}"));
-    // each end has a program, whoever has the other one
+    // each end has a program, wherever the other end is
     compile_sessions(&converted.scenario, &Files::default()).unwrap();
     converted
 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use wirebeat_host::memory;
 use wirebeat_sockets::machine;
+use wirebeat_traffic::compile::memory::of_end as end_memory;
 use wirebeat_traffic::program::script::{Body, LengthLaw, Message, SessionGroup, Sessions};
 use wirebeat_traffic::scenario::Scenario;
 use wirebeat_traffic::values::session::{AddressPool, StackChoice, Transport};
@@ -140,20 +141,15 @@ pub(super) fn check(
     Ok(notices)
 }
 
-/// Bytes of memory that an end with TLS takes while it waits, beside those of TCP and its program: measured by 100,000 sessions in memory.
-const TLS_END: u64 = 4096;
-
 /// That the sessions of our own TCP, and those with TLS, fit `available` bytes of memory, as many as the scenario says that may be open at a time.
 fn check_memory(sessions: &Sessions, available: Option<u64>) -> Result<(), RunError> {
     let Some(available) = available else { return Ok(()) };
     let (mut ends, mut needed, mut open, mut waiting) = (0_u64, 0_u64, 0_u64, 0_u64);
     for group in sessions.groups.iter().filter(|group| group.transport == Transport::Tcp) {
-        let is_ours = group.stack == StackChoice::Own;
-        let each = if is_ours { own::END } else { 0 };
-        let each = each + group.tls.as_ref().map_or(0, |_| TLS_END);
-        if is_ours {
+        if group.stack == StackChoice::Own {
             waiting = waiting.saturating_add(own::waiting_bytes(group, sessions));
         }
+        let each = end_memory(group);
         if each == 0 {
             continue;
         }
@@ -384,5 +380,37 @@ fn reuses_time_wait(loopback: bool) -> bool {
         "1" => true,
         "2" => loopback,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wirebeat_traffic::compile::{Files, compile_sessions};
+
+    use super::*;
+
+    #[test]
+    fn sessions_that_do_not_fit_are_refused_with_the_number_that_does() {
+        let of = |keys: &str, available: u64| {
+            let text = format!(
+                "ports: {{ a: {{ engine: loopback }}, b: {{ engine: loopback }} }}\nsessions:\n  s: {{ from: a, to: b, stack: own, clients: {{ \
+                 addresses: 10.0.0.0/16 }}, servers: {{ addresses: 10.9.0.1, ports: 80 }}, program: http, {keys} }}\nrun: {{ time: 100s }}\n"
+            );
+            let scenario = Scenario::from_yaml(&text, "").unwrap_or_else(|error| panic!("{error}"));
+            let sessions = compile_sessions(&scenario, &Files::default()).unwrap();
+            check_memory(&sessions, Some(available)).err().map(|error| error.to_string())
+        };
+        let users = "users: 100000, tcp: { time-wait: 0s }";
+        assert_eq!(of(users, 100 << 20), None);
+        let said = of(users, 28_000_000).unwrap();
+        assert!(
+            said.contains("enough for 50,000 sessions") && said.contains("200,000 ends"),
+            "{said}"
+        );
+        // TLS takes more
+        let said = of(&format!("{users}, tls: true"), 100 << 20).unwrap();
+        assert!(said.contains("enough for 11,9"), "{said}");
+        let said = of("rate: 100000/s", 100 << 20).unwrap();
+        assert!(said.contains("TIME-WAIT"), "{said}");
     }
 }

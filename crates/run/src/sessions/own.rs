@@ -28,13 +28,10 @@ use crate::ports::ResolvedPort;
 const SESSIONS: u64 = 1 << 18;
 /// The most ends of sessions that there is room for on a core.
 const SESSIONS_MAX: u64 = 32 << 20;
-/// What each of them takes while it waits: 150 bytes of the TCP with its places in tables, 120 of its program with its alarms. Measured
-/// by a test of `wirebeat run` with 100,000 sessions in memory, and by a run of ten million.
-pub(super) const END: u64 = 280;
 /// The most that may be in TIME-WAIT on a core: 60 s of 500,000 a second, and a little more.
 const TIME_WAIT_MAX: u64 = 32 << 20;
-/// What each of them takes: 36 bytes, its timer, and its places in the index.
-pub(super) const WAITING_END: u64 = 64;
+/// Bytes that each of them takes: 36, its timer, and its places in the index.
+const WAITING_END: u64 = 64;
 /// The MTU of a link in memory.
 const MTU: u32 = 1500;
 
@@ -433,6 +430,29 @@ mod tests {
     use super::super::carrier::Carriage;
     use super::super::worker::share as share_of;
     use super::*;
+
+    #[test]
+    fn there_is_room_for_all_next_hops_on_the_link() {
+        let text = "ports: { a: {}, b: {} }\nsessions:\n  s: { from: a, to: b, stack: own, clients: { addresses: 10.1.0.1-10.1.0.9 }, \
+                    servers: { addresses: 10.9.0.0/16, ports: 80 }, program: http, rate: 1/s }\n  few: { from: a, to: b, stack: own, \
+                    clients: { addresses: 10.1.0.1 }, servers: { addresses: 10.10.0.0/16, ports: 80 }, program: http, count: 5 }\n";
+        let scenario = Scenario::from_yaml(text, "").unwrap();
+        let all = compile_sessions(&scenario, &Files::default()).unwrap();
+        let link = Link { mac: MacAddr([2, 0, 0, 0, 0, 1]), vlan: None };
+        let mut settings = HostSettings::new(link, Hosts::new([]).unwrap(), [1, 2]);
+        let of = |settings: &HostSettings, port| {
+            let mine = share_of(&all, port, Carriage::Own);
+            mine.groups.iter().map(|group| peers_on_link(settings, group)).collect::<Vec<_>>()
+        };
+        assert_eq!((of(&settings, "a"), of(&settings, "b")), (vec![65_534, 5], vec![9, 1]));
+        // behind a gateway only those of the networks on the link are next hops
+        settings.gateway.v4 = Some(Ipv4Addr::new(10, 9, 0, 1));
+        assert_eq!(of(&settings, "a"), [0, 0]);
+        settings.on_link = vec![(Ipv4Addr::new(10, 9, 0, 2).into(), 24)];
+        assert_eq!(of(&settings, "a"), [256, 5]);
+        settings.next_hop = Some(MacAddr([2, 0, 0, 0, 0, 9]));
+        assert_eq!(of(&settings, "a"), [0, 0]);
+    }
 
     #[test]
     fn networks_have_a_broadcast_address_unless_they_are_of_two() {

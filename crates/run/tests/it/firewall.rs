@@ -84,7 +84,7 @@ fn the_size_is_found_through_address_translation_too() {
     let bed = Testbed::router(&Cable::default()).unwrap();
     let report = through_a_firewall(&bed, true);
     finds_its_size(&report);
-    // both ends of each session are put together by the number in its first bytes, whoever the server thinks that it speaks to
+    // both ends of each session are put together by the number in its first bytes: the server sees another address
     let pairs = side(&report, "held", SessionEnd::Client).pairs.unwrap();
     assert_eq!((pairs.paired, pairs.in_order, pairs.equal), (TABLE, TABLE, TABLE), "{pairs:#?}");
 }

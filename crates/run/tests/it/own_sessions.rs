@@ -34,6 +34,28 @@ fn in_no_time(text: &str) -> Report {
     prepared.unwrap_or_else(|error| panic!("{error}")).start(&mut Silent, &Stop::new())
 }
 
+/// It went on to its time, or with more hosts on the link than next hops were remembered for ever.
+#[test]
+fn a_run_in_memory_ends_when_it_is_told_to() {
+    let text = "ports: { a: { engine: loopback }, b: { engine: loopback } }\nsessions:\n  s: { from: a, to: b, stack: own, clients: { \
+                addresses: 10.0.0.1-10.0.0.9 }, servers: { addresses: 10.9.0.0/16, ports: 80 }, program: http, rate: 1000000/s }\n\
+                run: { time: 1000h }\n";
+    let scenario = Scenario::from_yaml(text, "").unwrap();
+    let prepared = prepare(&scenario, Options::default()).unwrap_or_else(|error| panic!("{error}"));
+    let stop = Stop::new();
+    let asked = stop.clone();
+    std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        asked.ask(15);
+    });
+    let report = prepared.start(&mut Silent, &stop);
+    balances(&report);
+    let client = side(&report, "s", SessionEnd::Client);
+    assert!(matches!(report.end, End::Stopped { .. }), "{:?}", report.end);
+    assert!(client.starts.established > 1000, "{client:#?}");
+    assert_eq!(client.ends.timed_out + client.ends.unreachable, 0, "{client:#?}");
+}
+
 const MEMORY: &str = "ports:\n  a: { engine: loopback, cable: { delay: 5ms, rate: 50Mbps, loss: 0.01 } }\n  \
                       b: { engine: loopback, cable: { delay: 5ms, loss: 0.01 } }\n";
 

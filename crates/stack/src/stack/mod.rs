@@ -191,9 +191,7 @@ impl Stack {
 
     /// How many bytes a session was given to send in all; 0 where there is no session.
     pub fn offered(&self, id: SessionId) -> u64 {
-        self.sessions.snapshot(id.0).map_or(0, |(mut tcb, mut flight)| {
-            ActiveTcb { tcb: &mut tcb, flight: &mut flight }.offered()
-        })
+        self.sessions.offered(id.0).unwrap_or(0)
     }
 
     /// Segments that were sent again for sessions of the profile of this one, since that was told last, here or at the end of one of them.

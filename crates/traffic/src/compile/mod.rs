@@ -44,7 +44,9 @@ pub use files::Files;
 
 pub use live::{Live, Part};
 
-pub use sessions::{compile_live_sessions, compile_numbered_sessions, compile_sessions, volume};
+pub use sessions::{
+    compile_live_sessions, compile_numbered_sessions, compile_sessions, memory, volume,
+};
 
 pub use links::{Destination, Link, Links, Route, destinations};
 pub use recorded_session::{RecordedEnd, RecordedSession, RecordedSessions, RecordedTurn};

@@ -210,17 +210,19 @@ impl TimeLaw {
         }
     }
 
-    /// The longest time, or one that one in 10^9 is longer than; a day at most.
+    /// No time is taken to be longer than a day.
+    pub const LONGEST: Nanos = Nanos::from_secs(86_400);
+
+    /// The longest time, or one that one in 10^9 is longer than.
     pub fn longest(&self) -> Nanos {
-        const DAY: Nanos = Nanos::from_secs(86_400);
         match self {
             TimeLaw::Fixed(time) => *time,
             TimeLaw::Drawn(sampler, _) => {
                 let mut time = sampler.mean().unwrap_or(1e9).max(1.0);
-                while sampler.cdf(time) < 1.0 - 1e-9 && time < DAY.get() as f64 {
+                while sampler.cdf(time) < 1.0 - 1e-9 && time < Self::LONGEST.get() as f64 {
                     time *= 2.0;
                 }
-                Nanos::new(time as u64).min(DAY)
+                Nanos::new(time as u64).min(Self::LONGEST)
             }
         }
     }

@@ -6,6 +6,7 @@
 mod captured;
 mod dns;
 mod http;
+pub mod memory;
 mod messages;
 mod misbehave;
 mod rates;
@@ -145,9 +146,6 @@ fn clients(scenario: &Scenario, spec: &SessionSpec) -> Pool {
     pool
 }
 
-/// Longer than any run in which sessions wait for their turn.
-const A_DAY: Nanos = Nanos::from_secs(86_400);
-
 impl ScriptMaker<'_> {
     fn group(mut self, scenario: &Scenario, name: &str) -> Result<SessionGroup, CompileError> {
         let spec = self.spec;
@@ -178,10 +176,13 @@ impl ScriptMaker<'_> {
         // a server is to end those that misbehave
         let is_planned = spec.to.is_some() && spec.program.misbehaviour().is_none();
         let pauses = client.iter().flat_map(|script| &script.times).chain(&hold);
-        let silence = pauses.filter(|_| is_planned).map(TimeLaw::longest).max();
         // those that wait for their turn to send keep silent too, as long as the others take
         let waits = spec.limit.is_some_and(|limit| limit.sending.is_some());
-        let silence = if waits && is_planned { Some(A_DAY) } else { silence };
+        let silence = match (is_planned, waits) {
+            (true, false) => pauses.map(TimeLaw::longest).max(),
+            (true, true) => Some(TimeLaw::LONGEST),
+            (false, _) => None,
+        };
         let (client_key, server_key) = (self.key(), self.key());
         Ok(SessionGroup {
             name: name.to_owned(),

@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for TlsVersion {
         found.ok_or_else(|| {
             let text = crate::text::printable(&text, 16);
             crate::text::custom(
-                fault!("there is no version '{text}' of TLS here"; "write 1.2 or 1.3"),
+                fault!("version '{text}' of TLS is not supported"; "write 1.2 or 1.3"),
             )
         })
     }
@@ -308,6 +308,9 @@ mod tests {
     fn it_is_true_or_what_is_asked() {
         assert_eq!(read("from: a\n    tls: true").unwrap(), TlsSpec::default());
         assert_eq!(read("from: a\n    tls: {}").unwrap(), TlsSpec::default());
+        // nobody who writes it wants clear text
+        let said = read("from: a\n    tls:").unwrap_err();
+        assert!(said.contains("'true', or what is asked of TLS"), "{said}");
         let asked = read(
             "from: a\n    to: b\n    tls: { server-name: www.example.com, verify: false, certificate: c.pem, key: k.pem, \
              versions: [1.3], resume: false, alpn: [http/1.1] }",
