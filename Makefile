@@ -80,10 +80,10 @@ bench-frames: ## Every frame seen: AF_XDP beside its bare loops, observations, c
 	@scripts/run.sh wirebeat-bench wirebeat-bench --only observations,af-xdp,kept --rounds 3 --output docs/benchmarks-frames.md $(ARGS)
 
 .PHONY: bench-measuring
-bench-measuring: ## What measuring is worth: delay behind a line that knows its own, the cost of --metrics, --otlp and --tui
+bench-measuring: ## What measuring is worth: delay behind a line that knows its own, the cost of --metrics, --otlp and --tui, devices of known limits
 	@scripts/setup.sh build
 	@$(AS_USER) cargo build --release --locked -p wirebeat-cli
-	@scripts/run.sh wirebeat-bench wirebeat-bench --only delay-line,watched --rounds 7 --output docs/benchmarks-measuring.md $(ARGS)
+	@scripts/run.sh wirebeat-bench wirebeat-bench --only delay-line,watched,limits --rounds 7 --output docs/benchmarks-measuring.md $(ARGS)
 
 .PHONY: bench-sessions
 bench-sessions: ## Sessions: our TCP in memory, HTTP beside nginx and wrk, bulk data beside iperf3, exact starts, CUBIC beside Linux's

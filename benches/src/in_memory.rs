@@ -9,6 +9,7 @@ use std::fs;
 use std::hint::black_box;
 
 use rustix::time::{ClockId, clock_gettime};
+use wirebeat_host::large_pages;
 use wirebeat_meter::session::{SessionMeter, SessionTime};
 use wirebeat_stack::index::Index;
 use wirebeat_stack::slab::{Slab, Slot};
@@ -206,6 +207,8 @@ impl Pair {
             wire: Wire::new(room),
         };
         let (client, server) = (side(1, false), side(2, true));
+        // as a run does it
+        large_pages::ask_for_tables(sessions);
         Pair { client, server, now: Nanos::from_secs(1), step: STEP, opened: 0 }
     }
 

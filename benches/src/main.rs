@@ -49,8 +49,9 @@ use crate::lab::{Failure, Lab};
 use crate::options::{Chapters, Options};
 use crate::rounds::Bench;
 use crate::sections::{
-    af_xdp, bulk, capture, cpu, delay_line, fairness, flat, http, in_memory as memory, kept, model,
-    noise, observations, pressure, profiles, rates, replay, scale, sends, starts, watched, wire,
+    af_xdp, bulk, capture, cpu, delay_line, fairness, flat, http, in_memory as memory, kept,
+    limits, model, noise, observations, pressure, profiles, rates, replay, scale, sends, starts,
+    watched, wire,
 };
 
 fn main() -> ExitCode {
@@ -129,7 +130,7 @@ fn run(options: &Options) -> Result<(), Failure> {
 type Measure = fn(&mut Bench) -> sections::Chapter;
 
 /// The chapters in their order.
-const CHAPTERS: [(Chapters, Measure); 21] = [
+const CHAPTERS: [(Chapters, Measure); 22] = [
     (Chapters::Flat, flat::measure),
     (Chapters::Model, model::measure),
     (Chapters::Rates, rates::measure),
@@ -142,6 +143,7 @@ const CHAPTERS: [(Chapters, Measure); 21] = [
     (Chapters::Pressure, pressure::measure),
     (Chapters::DelayLine, delay_line::measure),
     (Chapters::Watched, watched::measure),
+    (Chapters::Limits, limits::measure),
     (Chapters::Profiles, profiles::measure),
     (Chapters::Replay, replay::measure),
     (Chapters::InMemory, memory::measure),

@@ -94,6 +94,8 @@ pub enum Chapters {
     DelayLine,
     /// What `--metrics`, `--otlp` and `--tui` cost a run; only when it is asked for.
     Watched,
+    /// Devices whose limits are known, tested by RFC 2544; only when it is asked for.
+    Limits,
     /// The same distribution from several tools, as it arrives; only when it is asked for.
     Profiles,
     /// Archives sent again; only when it is asked for.
@@ -135,6 +137,7 @@ impl Chapters {
                 | Chapters::Pressure
                 | Chapters::DelayLine
                 | Chapters::Watched
+                | Chapters::Limits
                 | Chapters::Profiles
                 | Chapters::Replay
         ) && !self.is_of_sessions()

@@ -11,6 +11,7 @@ pub mod flat;
 pub mod http;
 pub mod in_memory;
 pub mod kept;
+pub mod limits;
 pub mod model;
 pub mod noise;
 pub mod observations;

@@ -8,6 +8,7 @@ use wirebeat_traffic::scenario::Scenario;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::signals::Signals;
+use crate::tui::PortFlows;
 use crate::watch::Watched;
 
 /// Runs `scenario`; `explain` says in the words of the caller what is wrong when it cannot be run.
@@ -39,6 +40,7 @@ pub fn execute_and(
     let mut observer = output.observer(Watched {
         seed: Some(scenario.seed),
         control: prepared.control(),
+        ports: PortFlows::of_all(scenario),
         signals: &signals,
     })?;
     let stop = signals.running();

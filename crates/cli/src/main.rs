@@ -21,6 +21,7 @@ mod expect;
 mod explain;
 mod failure;
 mod file;
+mod kept;
 mod key;
 mod load;
 mod man;

@@ -361,7 +361,8 @@ impl Output {
             let restore = Restore::default();
             run.signals.restore_at_end(restore.clone());
             let (stop, coloured) = (run.signals.stop().clone(), !is_plain());
-            let viewed = ViewedRun { control: run.control, stop, restore, coloured };
+            let (control, ports) = (run.control, run.ports);
+            let viewed = ViewedRun { control, ports, stop, restore, coloured };
             watchers.observers.push(Box::new(ViewObserver::start(viewed)?));
         }
         match watchers.observers.is_empty() && watchers.exporter.is_none() {

@@ -1,6 +1,7 @@
 //! Many runs of one scenario: repetitions, and values of its variables.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use clap::Args;
 use wirebeat_report::sweep::{ServiceTest, Sweep};
@@ -10,7 +11,8 @@ use wirebeat_units::Nanos;
 
 use crate::execute::execute;
 use crate::failure::Failure;
-use crate::output::{Output, ReportArgs, VERSION};
+use crate::kept::{Head, Kept};
+use crate::output::{Output, ReportArgs, VERSION, tell};
 use crate::signals::Signals;
 use crate::values;
 use crate::watch::WatchArgs;
@@ -75,6 +77,7 @@ impl RepeatArgs {
             variables: Vec::new(),
             values: vec![Vec::new(); self.repeat],
             warmup: self.warmup,
+            resume: None,
             make: &mut make,
             explain,
         }
@@ -108,6 +111,8 @@ pub struct Many<'a> {
     pub values: Vec<Vec<String>>,
     /// How long to send before each run.
     pub warmup: Option<Nanos>,
+    /// Where each run is kept, to go on after a stop.
+    pub resume: Option<PathBuf>,
     /// Makes a run of these values, that ends after the time if one is given.
     pub make: &'a mut Make<'a>,
     /// What is wrong with it, in the words of the caller.
@@ -129,9 +134,20 @@ impl Many<'_> {
         for values in self.values.iter().collect::<BTreeSet<_>>() {
             (self.make)(values, None)?;
         }
+        let (mut kept, mut unkept) = (None, None::<Failure>);
+        if let Some(path) = self.resume.take() {
+            let (file, points) = Kept::open(&path, &self.head(&sweep)?)?;
+            if !points.is_empty() {
+                output.notice(&format!("{} of {planned} runs were made before", points.len()));
+            }
+            points.into_iter().for_each(|point| sweep.add(point.values, point.report));
+            kept = Some(file);
+        }
+        let made = sweep.points.len();
         let mut heard = Heard::default();
         let stop = signals.running();
-        for (number, values) in std::mem::take(&mut self.values).into_iter().enumerate() {
+        for (number, values) in std::mem::take(&mut self.values).into_iter().enumerate().skip(made)
+        {
             if stop.asked() {
                 break;
             }
@@ -140,7 +156,18 @@ impl Many<'_> {
             output
                 .notice(format!("run {} of {planned} {}", number + 1, named.join(" ")).trim_end());
             match self.one(&values, output, &mut heard, stop) {
-                Ok(Some(report)) => sweep.add(values, report),
+                Ok(Some(report)) => {
+                    sweep.add(values, report);
+                    // one that was stopped is made again
+                    let whole = sweep.points.last().filter(|_| !stop.asked());
+                    if let Some((file, point)) = kept.as_mut().zip(whole)
+                        && let Err(failure) = file.add(point)
+                    {
+                        // at once: whoever waits for hours believes that runs are kept
+                        tell(&failure.to_string());
+                        (kept, unkept) = (None, Some(failure));
+                    }
+                }
                 Ok(None) => break,
                 Err(failure) if sweep.points.is_empty() => return Err(failure),
                 Err(failure) => {
@@ -149,7 +176,24 @@ impl Many<'_> {
                 }
             }
         }
-        Ok(output.result(sweep.exit_code, &sweep))
+        match (output.result(sweep.exit_code, &sweep), unkept) {
+            (0, Some(failure)) => Ok(failure.exit_code()),
+            (code, _) => Ok(code),
+        }
+    }
+
+    /// What the runs are of.
+    fn head(&mut self, sweep: &Sweep) -> Result<Head, Failure> {
+        let first = self.values.first().cloned().unwrap_or_default();
+        let scenario = (self.make)(&first, None)?.scenario.to_json().unwrap_or_default();
+        Ok(Head {
+            schema_version: sweep.schema_version.clone(),
+            wirebeat_version: sweep.wirebeat_version.clone(),
+            test: sweep.test.clone(),
+            variables: self.variables.clone(),
+            values: self.values.clone(),
+            scenario,
+        })
     }
 
     /// A run, after what comes before it; `None` where it was stopped before.

@@ -144,6 +144,12 @@ fn json(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
         true => Box::new(io::stdin()),
         false => match wirebeat_run::open_regular(path) {
             Ok(Some(file)) => Box::<File>::new(file),
+            // a terminal, a pipe or a device has nothing that is read twice
+            Ok(None) if path.exists() && !path.is_dir() => {
+                let failure =
+                    Failure::usage("it is no regular file").at(path.display().to_string());
+                return Err(failure.hint("name a report that was written with --json FILE"));
+            }
             _ => return Ok(None),
         },
     };
@@ -171,6 +177,19 @@ fn json(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     Ok(Some(bytes))
 }
 
+/// Keys that a scenario begins with.
+const SCENARIO_KEYS: [&str; 9] = [
+    "ports:",
+    "flows:",
+    "sessions:",
+    "run:",
+    "variables:",
+    "include:",
+    "defaults:",
+    "expect:",
+    "seed:",
+];
+
 /// What is said of bytes at the beginning of a file that are no JSON of ours; `None` where they may be those of a packet log.
 fn no_json(begin: &[u8]) -> Option<Failure> {
     let first = begin.trim_ascii_start();
@@ -194,6 +213,15 @@ fn no_json(begin: &[u8]) -> Option<Failure> {
         return None;
     }
     let line = text.lines().next().unwrap_or_default();
+    // what a scenario begins with, behind its comments
+    let mut lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    let is_key = |line: &str| SCENARIO_KEYS.iter().any(|key| line.starts_with(key));
+    if lines.next().is_some_and(is_key) {
+        let failure = Failure::usage("it is a scenario, and no report");
+        return Some(
+            failure.hint("run it first, with --json FILE: wirebeat run SCENARIO --json FILE"),
+        );
+    }
     let why = match text.chars().next() {
         Some('[') => "it is a list in JSON, and no report",
         _ if matches!(line.trim_end(), "null" | "true" | "false") => {

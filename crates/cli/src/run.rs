@@ -91,7 +91,8 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let values = vec![Vec::new(); repeat];
     let (variables, make) = (Vec::new(), &mut make);
     let test = None;
-    Many { test, variables, values, warmup, make, explain: &explain }.run(output)
+    let resume = None;
+    Many { test, variables, values, warmup, resume, make, explain: &explain }.run(output)
 }
 
 /// The scenario, as the command line changes it.

@@ -40,6 +40,9 @@ pub struct Args {
     time: Option<Nanos>,
     #[command(flatten)]
     repeat: RepeatArgs,
+    /// Keep each run in this file, and go on with those that are in it
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
     #[command(flatten)]
     expect: ExpectArgs,
     #[command(flatten)]
@@ -98,8 +101,9 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         other => Failure::from(other).at(name.clone()),
     };
     let warmup = args.repeat.warmup;
-    let test = None;
-    Many { test, variables, values, warmup, make: &mut make, explain: &explain }.run(output)
+    let (test, resume) = (None, args.resume.clone());
+    let (make, explain) = (&mut make, &explain);
+    Many { test, variables, values, warmup, resume, make, explain }.run(output)
 }
 
 fn over(text: &str) -> Result<Over, Fault> {

@@ -11,6 +11,7 @@ use wirebeat_units::Nanos;
 use crate::metrics::MetricsArgs;
 use crate::otlp::{OtlpArgs, OtlpObserver};
 use crate::signals::Signals;
+use crate::tui::PortFlows;
 
 /// Who looks at a run beside those who get its results.
 #[derive(Args, Clone, Debug, Default)]
@@ -20,7 +21,7 @@ pub struct WatchArgs {
     pub metrics: MetricsArgs,
     #[command(flatten)]
     pub otlp: OtlpArgs,
-    /// Show a live view on the terminal: flows, sessions, rates, loss and delay; '?' lists its keys
+    /// Show a live view on the terminal: ports, flows, sessions, rates, loss and delay; '?' lists its keys
     ///
     /// With --control its keys + and - change rates. The report follows when the run has ended; 'q' asks it to.
     #[arg(long, hide_short_help = true)]
@@ -33,6 +34,8 @@ pub struct Watched<'a> {
     pub seed: Option<u64>,
     /// The handle on its rates, where it was started with one.
     pub control: Option<Control>,
+    /// Its ports, where it has a scenario.
+    pub ports: Vec<PortFlows>,
     /// What stops it.
     pub signals: &'a Signals,
 }
@@ -40,7 +43,7 @@ pub struct Watched<'a> {
 impl Watched<'_> {
     /// One without a seed, whose rates do not change.
     pub fn plain(signals: &Signals) -> Watched<'_> {
-        Watched { seed: None, control: None, signals }
+        Watched { seed: None, control: None, ports: Vec::new(), signals }
     }
 }
 

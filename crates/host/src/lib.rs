@@ -15,6 +15,7 @@ mod damage;
 mod files;
 mod interface;
 mod kernel;
+pub mod large_pages;
 pub mod memory;
 mod noise;
 mod privileges;

@@ -13,8 +13,10 @@ use wirebeat_engine::drive::SenderBooks;
 use wirebeat_host::CpuTime;
 use wirebeat_meter::interval::{Beat, FlowBooks, LISTED, MeterBooks};
 use wirebeat_meter::series::{Books, Gauge, Series};
-use wirebeat_report::assemble::{Attribution, FlowIntervalCounts, IntervalCounts, interval};
-use wirebeat_report::model::{FlowReport, Interval, IntervalSent, Report};
+use wirebeat_report::assemble::{
+    Attribution, Extremes, FlowIntervalCounts, IntervalCounts, interval,
+};
+use wirebeat_report::model::{FlowInterval, FlowReport, Interval, IntervalSent, Report};
 use wirebeat_traffic::program::Program;
 use wirebeat_units::Nanos;
 
@@ -171,6 +173,7 @@ impl Flows {
             sent: self.sends.then(IntervalSent::default),
             received: self.receives.then(Default::default),
             lost: self.receives.then_some(0),
+            ..FlowIntervalCounts::default()
         }
     }
 
@@ -512,8 +515,28 @@ impl Timeline {
         let from = from.max(self.told_to).min(to);
         self.told_to = to;
         let told = interval((from, to), &counts, &self.flows.names, self.uncertainty);
+        self.note_extremes((from, to), &mut counts);
         self.whole.add_span(range, counts);
         if self.histograms { told } else { told.without_histograms() }
+    }
+
+    /// Notes what stands out when this interval is merged with others in the report. Flows to which nothing happened stand out by that.
+    fn note_extremes(&self, (from, to): (Nanos, Nanos), counts: &mut IntervalCounts) {
+        if to.saturating_sub(from).get() < self.beat.length.get() / 10 {
+            // too short beside the others for a rate
+            return;
+        }
+        if !self.flows.together {
+            for key in self.flows.names.keys() {
+                let flow = counts.flows.entry(*key).or_insert_with(|| FlowIntervalCounts {
+                    received: self.flows.is_received(*key).then(Default::default),
+                    lost: self.flows.is_received(*key).then_some(0),
+                    ..self.flows.nothing()
+                });
+                flow.extremes = Extremes::of((from, to), flow);
+            }
+        }
+        counts.extremes = Extremes::of((from, to), &counts.total());
     }
 
     /// From when to when an interval lasted. That in which sending ended ends with it, and the next begins there; the last one
@@ -626,12 +649,22 @@ impl Timeline {
             let range = start..start.saturating_add(self.whole.width());
             let here = entries.next_if(|(found, _)| found.start == start);
             let counts = here.map_or(&nothing, |(_, counts)| counts);
-            let whole = interval(self.span(&range), counts, &self.flows.names, self.uncertainty);
+            let mut whole =
+                interval(self.span(&range), counts, &self.flows.names, self.uncertainty);
+            whole.flows.retain(has_any);
             intervals.push(whole.without_histograms());
             start = range.end;
         }
         intervals
     }
+}
+
+/// Whether anything happened to a flow.
+fn has_any(flow: &FlowInterval) -> bool {
+    let received = flow.received.as_ref().is_some_and(|received| received.frames > 0);
+    received
+        || flow.sent.is_some_and(|sent| sent.frames > 0)
+        || flow.lost.is_some_and(|lost| lost != 0)
 }
 
 fn signed(count: u64) -> i64 {

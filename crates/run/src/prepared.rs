@@ -1,21 +1,20 @@
 //! A run of a scenario, whatever it has: flows (`flows/`), sessions (`sessions/`), or both at the same time (`side_by_side.rs`).
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use wirebeat_report::model::{Interval, Report};
+use wirebeat_report::model::Report;
 use wirebeat_traffic::scenario::Scenario;
 use wirebeat_traffic::values::session::StackChoice;
-use wirebeat_units::{Nanos, fault};
+use wirebeat_units::fault;
 
 use crate::control::Control;
 use crate::control::socket::{ControlSocket, answered};
 use crate::engines::{Ability, Engine};
 use crate::error::RunError;
-use crate::expectations::Expectations;
+use crate::expectations::{Expectations, Watching};
 use crate::flows::{self, PreparedFlows};
-use crate::observe::{Observer, Progress, Stop};
+use crate::observe::{Observer, Stop};
 use crate::options::Options;
 use crate::sessions::{self, PreparedSessions};
 use crate::side_by_side;
@@ -143,11 +142,13 @@ impl Prepared {
             observer.notice(NOTHING_ABORTS);
         }
         let socket = parts.take_control_socket().zip(control);
-        let mut report = answered(socket, observer, |observer| match abort_on_fail {
-            true => parts.start(&mut Aborting { inner: observer, expected: &expected, stop }, stop),
-            false => parts.start(observer, stop),
+        let (mut report, watched) = answered(socket, observer, |observer| {
+            let aborts = abort_on_fail.then_some(stop);
+            let mut watching = Watching::new(observer, &expected, aborts);
+            let report = parts.start(&mut watching, stop);
+            (report, watching.watched())
         });
-        expected.judge(&mut report);
+        expected.judge(&mut report, watched.as_ref());
         if has_end {
             report.judge_stop();
         }
@@ -178,48 +179,5 @@ impl Parts {
             Parts::Sessions(sessions) => sessions.start(observer, stop),
             Parts::Both(flows, sessions) => side_by_side::start(*flows, *sessions, observer, stop),
         }
-    }
-}
-
-/// Asks a run to stop when an interval breaks what is expected of each.
-struct Aborting<'a> {
-    inner: &'a mut dyn Observer,
-    expected: &'a Expectations,
-    stop: &'a Stop,
-}
-
-impl Observer for Aborting<'_> {
-    fn progress(&mut self, progress: &Progress) {
-        self.inner.progress(progress);
-    }
-
-    fn watches(&self) -> bool {
-        self.inner.watches()
-    }
-
-    fn wants_histograms(&self) -> bool {
-        self.inner.wants_histograms()
-    }
-
-    fn interval(&mut self, interval: &Interval) {
-        if !self.stop.asked()
-            && let Some(broken) = self.expected.broken_by(interval)
-        {
-            self.inner.notice(&format!("ended by --abort-on-fail: {broken}"));
-            self.stop.ask(Stop::BROKEN);
-        }
-        self.inner.interval(interval);
-    }
-
-    fn notice(&mut self, message: &str) {
-        self.inner.notice(message);
-    }
-
-    fn begins(&mut self, start: Nanos) {
-        self.inner.begins(start);
-    }
-
-    fn listening(&mut self, address: SocketAddr) {
-        self.inner.listening(address);
     }
 }

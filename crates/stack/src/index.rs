@@ -9,8 +9,18 @@ use std::hint::black_box;
 
 use crate::slab::NONE;
 
-/// A slot without an entry.
-const EMPTY: u64 = NONE as u64;
+/// A slot without an entry. It is zero, so that the memory of a new table is not touched before its slots are.
+const EMPTY: u64 = 0;
+
+/// What lies in a slot: the hash, and the complement of the handle, which is not zero, for no handle is [`NONE`].
+fn entry(hash: u32, handle: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(!handle)
+}
+
+/// The handle of an entry; [`NONE`] of a slot without one.
+fn handle_of(entry: u64) -> u32 {
+    !(entry as u32)
+}
 
 /// The table.
 #[derive(Debug)]
@@ -83,7 +93,7 @@ impl Index {
         // There are always slots that are empty; the bound holds even if a bug fills them.
         for _ in 0..self.slots.len() {
             let entry = self.slot(at);
-            let handle = entry as u32;
+            let handle = handle_of(entry);
             if handle == NONE {
                 return None;
             }
@@ -104,22 +114,22 @@ impl Index {
             return Err(Full);
         }
         let mut at = self.home(hash);
-        while self.slot(at) as u32 != NONE {
+        while handle_of(self.slot(at)) != NONE {
             at = self.next(at);
         }
-        self.set(at, u64::from(hash) << 32 | u64::from(handle));
+        self.set(at, entry(hash, handle));
         self.len += 1;
         Ok(())
     }
 
     /// Where `handle` lies under `hash`.
     fn position(&self, hash: u32, handle: u32) -> Option<usize> {
-        let entry = u64::from(hash) << 32 | u64::from(handle);
+        let entry = entry(hash, handle);
         let mut at = self.home(hash);
         for _ in 0..self.slots.len() {
             match self.slot(at) {
                 found if found == entry => return Some(at),
-                found if found as u32 == NONE => return None,
+                found if handle_of(found) == NONE => return None,
                 _ => at = self.next(at),
             }
         }
@@ -129,7 +139,7 @@ impl Index {
     /// Puts `new` where `old` was under `hash`; `false` where it was not.
     pub fn replace(&mut self, hash: u32, old: u32, new: u32) -> bool {
         let Some(at) = self.position(hash, old) else { return false };
-        self.set(at, u64::from(hash) << 32 | u64::from(new));
+        self.set(at, entry(hash, new));
         true
     }
 
@@ -139,7 +149,7 @@ impl Index {
         let mut at = self.next(hole);
         loop {
             let entry = self.slot(at);
-            if entry as u32 == NONE {
+            if handle_of(entry) == NONE {
                 break;
             }
             // An entry may move back to the hole if its home is not behind it.

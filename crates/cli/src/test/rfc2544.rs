@@ -11,7 +11,6 @@ use wirebeat_methods::rfc2544::{self, BINARY, MLR, Measured, Rfc2544, Watch};
 use wirebeat_report::json;
 use wirebeat_report::test_report::TestReport;
 use wirebeat_run::{MacAddr, RunError};
-use wirebeat_traffic::scenario::size::Of;
 use wirebeat_traffic::scenario::{EngineChoice, FlowSpec, PortSpec, Scenario, Size};
 use wirebeat_units::{BitRate, Fault, Nanos, Rate, fault};
 
@@ -65,10 +64,10 @@ pub struct Args {
 #[command(next_help_heading = "Flow")]
 struct ShortArgs {
     /// The interface that sends
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "INTERFACE")]
     from: Option<String>,
     /// The interface that receives
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "INTERFACE")]
     to: Option<String>,
     /// Where frames go: an address behind the device, on the side of --to
     #[arg(long, value_name = "ADDRESS[:PORT]")]
@@ -367,14 +366,8 @@ fn method(args: &MethodArgs, scenario: Scenario, output: &Output) -> Result<Rfc2
         }
         _ => trial,
     };
-    let standard = || {
-        rfc2544::SIZES.iter().map(|bytes| {
-            let length = wirebeat_traffic::scenario::size::Length { bytes: *bytes, of: Of::Frame };
-            (format!("{bytes}B"), Some(Size::Fixed(length)))
-        })
-    };
     let sizes = match args.sizes.is_empty() {
-        true => standard().collect(),
+        true => rfc2544::standard_sizes(&scenario),
         false => args.sizes.iter().map(|size| (size.0.clone(), size.1.clone())).collect(),
     };
     Ok(Rfc2544 {

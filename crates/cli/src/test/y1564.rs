@@ -57,6 +57,9 @@ pub struct Args {
     /// Leave out the performance test
     #[arg(long)]
     configuration_only: bool,
+    /// Keep each step in this file, and go on with those that are in it
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
     #[command(flatten)]
     title: TitleArgs,
     #[command(flatten)]
@@ -133,8 +136,9 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     };
     let variables = ["test", "service", "load"].map(str::to_owned).to_vec();
     let test = Some(("ITU-T Y.1564", services(&file.scenario, args)));
-    let warmup = None;
-    Many { test, variables, values: words, warmup, make: &mut make, explain: &explain }.run(output)
+    let (warmup, resume) = (None, args.resume.clone());
+    let (values, make, explain) = (words, &mut make, &explain);
+    Many { test, variables, values, warmup, resume, make, explain }.run(output)
 }
 
 /// The steps of a test, in their order.

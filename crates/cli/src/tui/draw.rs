@@ -10,12 +10,15 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Sparkline, Wrap};
 use wirebeat_report::text::style::cut;
 use wirebeat_units::human;
+use wirebeat_units::printable::printable;
 
 use super::columns::{flows, groups};
 use super::view::{FlowLook, GroupLook, RowKey, Seen, View, parts};
 
 /// From so many rows on there is room for pictures.
 const TALL: u16 = 18;
+/// Rows that ports take at most.
+const PORTS: usize = 4;
 /// Rows of the picture of rates, with its title.
 const RATES: u16 = 4;
 /// Rows of the picture of delays, with its title.
@@ -114,6 +117,7 @@ pub fn draw(view: &View, frame: &mut Frame<'_>) {
     if tall {
         notices(view, frame, &mut left);
         totals(seen, theme, frame, &mut left);
+        ports(view, frame, &mut left);
         rates(seen, theme, frame, left.top(RATES));
         delays(view, theme, frame, &mut left);
     }
@@ -176,6 +180,32 @@ fn totals(seen: &Seen, theme: Theme, frame: &mut Frame<'_>, left: &mut Left) {
     let sessions = seen.sessions.as_ref().map(|total| of_sessions(total, theme));
     for line in flows.into_iter().chain(sessions) {
         frame.render_widget(Paragraph::new(line), left.top(1));
+    }
+}
+
+/// What went through each port, a line each: "a (eth1, kernel)  sent 10.0 kpps 5.12 Mbit/s  received -".
+fn ports(view: &View, frame: &mut Frame<'_>, left: &mut Left) {
+    let all: Vec<_> = view.ports().collect();
+    let shown = if all.len() > PORTS { PORTS - 1 } else { all.len() };
+    for (port, look) in all.iter().take(shown) {
+        let mut text = printable(&port.name).into_owned();
+        if !port.place.is_empty() {
+            text += &format!(" ({})", printable(&port.place));
+        }
+        let ways =
+            [("sent", look.sent, look.sent_bits), ("received", look.received, look.received_bits)];
+        for (word, frames, bits) in ways {
+            if let Some(frames) = frames {
+                text +=
+                    &format!("  {word} {} {}", human::frame_rate(frames), human::bit_rate(bits));
+            }
+        }
+        let line = cut(&text, usize::from(left.0.width));
+        frame.render_widget(Paragraph::new(line), left.top(1));
+    }
+    if all.len() > shown {
+        let more = human::counted((all.len() - shown) as u64, "port");
+        frame.render_widget(Paragraph::new(format!("and {more} more")), left.top(1));
     }
 }
 

@@ -22,6 +22,7 @@ use wirebeat_run::{Control, Interval, Observer, Progress, Stop};
 
 use terminal::Screen;
 pub use terminal::{Restore, check};
+pub use view::PortFlows;
 use view::{View, Wish};
 
 use crate::failure::Failure;
@@ -34,6 +35,8 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 pub struct ViewedRun {
     /// The handle for rates, where the run was started with one.
     pub control: Option<Control>,
+    /// Its ports.
+    pub ports: Vec<PortFlows>,
     /// Asks it to stop.
     pub stop: Stop,
     /// Gives the terminal back.
@@ -70,7 +73,7 @@ impl ViewObserver {
     ///
     /// # Errors
     /// The terminal does not do what it is asked for, or there is no room for a thread.
-    pub fn start(run: ViewedRun) -> Result<ViewObserver, Failure> {
+    pub fn start(mut run: ViewedRun) -> Result<ViewObserver, Failure> {
         let failed = |error: std::io::Error| {
             Failure::machine(format!("cannot show the live view: {error}")).at("--tui")
         };
@@ -80,6 +83,7 @@ impl ViewObserver {
         let woken = Arc::clone(&wakes);
         let screen = Screen::take(run.restore.clone()).map_err(failed)?;
         let view = View::new(run.control.is_some(), run.coloured);
+        let view = view.with_ports(std::mem::take(&mut run.ports));
         let mut work = Work { screen, view, told, woken, run };
         let thread = thread::Builder::new().name("wb-view".to_owned());
         let thread = thread.spawn(move || work.run()).map_err(failed)?;

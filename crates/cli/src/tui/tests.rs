@@ -1,5 +1,6 @@
 //! The view without a terminal: what keys do to it, and how it looks, in golden files that a person reviews.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use ratatui::Terminal;
@@ -12,7 +13,7 @@ use wirebeat_units::Nanos;
 use wirebeat_units::printable::is_active;
 
 use super::draw::draw;
-use super::view::{Key, RowKey, SortBy, View, Wish, parts};
+use super::view::{Key, PortFlows, RowKey, SortBy, View, Wish, parts};
 use super::*;
 
 /// The view in so many columns and rows.
@@ -78,6 +79,7 @@ fn flow(name: &str, frames: u64, lost: i64, micros: i64) -> FlowInterval {
             ..IntervalReceived::default()
         }),
         lost: Some(lost),
+        extremes: None,
     }
 }
 
@@ -158,6 +160,21 @@ fn of_sessions() -> View {
     view
 }
 
+/// Each port sends a flow to the next one.
+fn of_ports(count: usize) -> View {
+    let name = |number: usize| format!("f{}", number % count);
+    let ports = (0..count).map(|number| PortFlows {
+        name: format!("port{number}"),
+        place: "eth1, kernel".to_owned(),
+        sends: BTreeSet::from([name(number)]),
+        receives: BTreeSet::from([name(number + count - 1)]),
+    });
+    let mut view = View::new(false, false).with_ports(ports.collect());
+    let flows = (0..count).map(|number| flow(&name(number), 1_000 * (number as u64 + 1), 0, 12));
+    view.interval(&interval(0, flows.collect(), Vec::new()));
+    view
+}
+
 #[test]
 fn it_looks_as_reviewed() {
     for size in SIZES {
@@ -172,6 +189,8 @@ fn it_looks_as_reviewed() {
         paused.key(Key::Char('p'));
         paused.interval(&interval(31, vec![flow("voice", 1, 0, 1)], Vec::new()));
         golden("paused", &paused, size);
+        golden("ports", &of_ports(5), size);
+        golden("two-ports", &of_ports(2), size);
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! `draw.rs` turns it into cells, `mod.rs` feeds it. Names are made harmless where they come in, and all that grows is bounded.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use wirebeat_report::model::{
     Bucket, FlowInterval, Interval, IntervalReceived, SessionEnd, SessionInterval, Stats,
 };
 use wirebeat_run::Progress;
+use wirebeat_traffic::scenario::{FlowSpec, PortSpec, Scenario};
 use wirebeat_units::Nanos;
 use wirebeat_units::printable::{printable, printable_lines};
 
@@ -138,6 +139,26 @@ pub struct GroupLook {
     pub round_trip_ns: Option<u64>,
 }
 
+/// A port of a run, and which flows it sends and receives.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PortFlows {
+    /// Its name.
+    pub name: String,
+    /// Its interface and engine, in words; empty where nobody says.
+    pub place: String,
+    pub sends: BTreeSet<String>,
+    pub receives: BTreeSet<String>,
+}
+
+/// What went through a port in the last interval, in a second; `None` where that is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PortLook {
+    pub sent: Option<f64>,
+    pub sent_bits: f64,
+    pub received: Option<f64>,
+    pub received_bits: f64,
+}
+
 /// A row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Look {
@@ -179,6 +200,8 @@ pub struct Seen {
     /// All groups, each counted at one end.
     pub sessions: Option<GroupLook>,
     pub rows: BTreeMap<RowKey, Look>,
+    /// By the place of the port among those of the view.
+    pub ports: Vec<PortLook>,
     /// Bits in a second of each interval, the latest at the end.
     pub history: VecDeque<u64>,
 }
@@ -200,12 +223,23 @@ pub struct View {
     changes: bool,
     /// Whether it has colours.
     coloured: bool,
+    ports: Vec<PortFlows>,
 }
 
 impl View {
     /// Of a run whose rates can be changed, or not.
     pub fn new(changes: bool, coloured: bool) -> View {
         View { changes, coloured, ..View::default() }
+    }
+
+    /// The same with the ports of the run.
+    pub fn with_ports(self, ports: Vec<PortFlows>) -> View {
+        View { ports, ..self }
+    }
+
+    /// The ports, and what went through each.
+    pub fn ports(&self) -> impl Iterator<Item = (&PortFlows, &PortLook)> {
+        self.ports.iter().zip(&self.seen().ports)
     }
 
     /// What is to be shown now.
@@ -279,6 +313,10 @@ impl View {
     /// An interval is over.
     pub fn interval(&mut self, interval: &Interval) {
         self.live.take(interval);
+        let of_flows = interval.total.sent.is_some() || interval.total.received.is_some();
+        if of_flows {
+            self.live.ports = self.ports.iter().map(|port| port.look(interval)).collect();
+        }
     }
 
     /// Somebody has something to say.
@@ -393,6 +431,54 @@ impl Seen {
             return None;
         }
         Some(self.rows.entry(key).or_insert_with(new))
+    }
+}
+
+impl PortFlows {
+    /// The ports of a scenario that flows pass.
+    pub fn of_all(scenario: &Scenario) -> Vec<PortFlows> {
+        let of = |(name, port): (&String, &PortSpec)| {
+            let flows = |is_mine: &dyn Fn(&FlowSpec) -> bool| -> BTreeSet<String> {
+                let mine = scenario.flows.iter().filter(|(_, flow)| is_mine(flow));
+                mine.map(|(name, _)| name.clone()).collect()
+            };
+            let engine = port.engine.engine().map(|engine| engine.name().to_owned());
+            let place = [port.interface.clone(), engine].into_iter().flatten();
+            PortFlows {
+                name: name.clone(),
+                place: place.collect::<Vec<_>>().join(", "),
+                sends: flows(&|flow| flow.from == *name),
+                receives: flows(&|flow| flow.to.as_ref() == Some(name)),
+            }
+        };
+        let ports = scenario.ports.iter().map(of);
+        ports.filter(|port| !port.sends.is_empty() || !port.receives.is_empty()).collect()
+    }
+
+    fn look(&self, interval: &Interval) -> PortLook {
+        let passed = interval.to_ns.saturating_sub(interval.from_ns);
+        // of very many flows intervals have the total alone, which says nothing of a port
+        let told = !interval.flows.is_empty() || interval.total == FlowInterval::default();
+        let mut look = PortLook {
+            sent: (told && !self.sends.is_empty()).then_some(0.0),
+            received: (told && !self.receives.is_empty()).then_some(0.0),
+            ..PortLook::default()
+        };
+        for flow in &interval.flows {
+            if let (Some(sent), Some(frames)) = (&flow.sent, &mut look.sent)
+                && self.sends.contains(&flow.name)
+            {
+                *frames += per_second(sent.frames, passed);
+                look.sent_bits += per_second(sent.frame_bytes, passed) * 8.0;
+            }
+            if let (Some(received), Some(frames)) = (&flow.received, &mut look.received)
+                && self.receives.contains(&flow.name)
+            {
+                *frames += per_second(received.frames, passed);
+                look.received_bits += per_second(received.frame_bytes, passed) * 8.0;
+            }
+        }
+        look
     }
 }
 

@@ -69,6 +69,8 @@ pub(super) fn answer(
         ErrorKind::InvalidValue,
         ErrorKind::ArgumentConflict,
         ErrorKind::MissingRequiredArgument,
+        // the name of another tool is no command of ours
+        ErrorKind::InvalidSubcommand,
     ];
     if !kinds.contains(&error.kind()) {
         return None;
@@ -78,24 +80,29 @@ pub(super) fn answer(
         .skip(1)
         .map(|word| word.to_str().map(str::to_owned))
         .collect::<Option<_>>()?;
+    if let Some(profile) = trex_profile(&words) {
+        return Some(of_trex(profile));
+    }
     let (command, words) = match words.split_first()? {
+        (first, rest) if matches!(first.as_str(), "iperf" | "iperf3") => ("send", rest),
+        (first, rest) if matches!(first.as_str(), "tcpreplay" | "tcpreplay-edit") => {
+            ("replay", rest)
+        }
         (first, rest) if !first.starts_with('-') => (first.as_str(), rest),
-        // iperf has no commands
+        // iperf and tcpreplay have no commands
         _ if words.iter().any(|word| is_iperf(word)) => ("send", words.as_slice()),
+        _ if words.iter().any(|word| tcpreplay::OWN.contains(&flag_of(word))) => {
+            ("replay", words.as_slice())
+        }
         _ => return None,
     };
-    let own = definition.find_subcommand(command)?;
+    let (path, own, words) = deepest(definition, command, words)?;
     match command {
         // a number behind -c is one of connections, as wrk and ab have it
         "load" if is_client(words) => {
             let scanned = scan(iperf::FLAGS, words, own)?;
             answered(error, definition, "iperf3", scanned, iperf::line_of_load)
         }
-        "load" => answered(error, definition, "", scan::<()>(&[], words, own)?, |scanned| {
-            let line = [NAME.to_owned(), "load".to_owned()].into_iter();
-            let line = line.chain(scanned.names).chain(scanned.ours).collect();
-            Ok(Some(Translation { line, note: String::new() }))
-        }),
         "receive" | "serve" if words.iter().any(|word| iperf::SERVER.contains(&word.as_str())) => {
             let scanned = scan(iperf::FLAGS, words, own)?;
             answered(error, definition, "iperf3", scanned, iperf::line)
@@ -110,8 +117,63 @@ pub(super) fn answer(
             scan(tcpreplay::FLAGS, words, own)?,
             tcpreplay::line,
         ),
-        _ => None,
+        // values as other tools write them, and what iperf3 calls the time, the interval and the form of a report
+        _ => {
+            let flags = if command == "load" { &[] } else { iperf::ANYWHERE };
+            let scanned = scan::<Vec<String>>(flags, words, own)?;
+            answered(error, definition, "iperf3", scanned, |scanned| {
+                let Scanned { said, ours, names, .. } = scanned;
+                let line = std::iter::once(NAME.to_owned()).chain(path).chain(names);
+                let line = line.chain(ours).chain(said).collect();
+                Ok(Some(Translation { line, note: "write".to_owned() }))
+            })
+        }
     }
+}
+
+/// The innermost command that a line names: its path and its definition, and the words behind it.
+fn deepest<'a>(
+    definition: &'a clap::Command,
+    command: &str,
+    mut words: &'a [String],
+) -> Option<(Vec<String>, &'a clap::Command, &'a [String])> {
+    let mut own = definition.find_subcommand(command)?;
+    let mut path = vec![command.to_owned()];
+    while let Some((first, rest)) = words.split_first()
+        && let Some(inner) = own.find_subcommand(first)
+    {
+        path.push(first.clone());
+        (own, words) = (inner, rest);
+    }
+    Some((path, own, words))
+}
+
+/// A flag without what is joined to it.
+fn flag_of(word: &str) -> &str {
+    word.split_once('=').map_or(word, |(flag, _)| flag)
+}
+
+/// The profile that a line of T-Rex runs: `t-rex-64 -f FILE …`, or `start -f FILE …` of its console.
+fn trex_profile(words: &[String]) -> Option<&str> {
+    let (first, rest) = words.split_first()?;
+    let words = match first.as_str() {
+        "start" | "t-rex-64" | "trex" => rest,
+        first if first.starts_with('-') => words,
+        _ => return None,
+    };
+    words.windows(2).find_map(|pair| match pair {
+        [flag, file] if flag == "-f" => Some(file.as_str()),
+        _ => None,
+    })
+}
+
+/// What is said to those who have a profile of T-Rex.
+fn of_trex(profile: &str) -> Failure {
+    let convert = format!("{NAME} convert {} --output scenario.yaml", quoted(profile));
+    Failure::usage("a profile of T-Rex is converted first").at(format!("-f {profile}")).hint(format!(
+        "write: {convert} && {NAME} run scenario.yaml (a scenario has 'time' for -d, and rates for -m; docs/scripts.md says what is \
+         carried over)"
+    ))
 }
 
 /// Whether a word asks for a client or a server of iperf.
@@ -132,7 +194,7 @@ fn answered<M>(
     definition: &clap::Command,
     tool: &str,
     scanned: Result<Scanned<M>, Untranslated>,
-    line: fn(Scanned<M>) -> Result<Option<Translation>, Untranslated>,
+    line: impl FnOnce(Scanned<M>) -> Result<Option<Translation>, Untranslated>,
 ) -> Option<Failure> {
     let of_tool = |flag: &str| format!("'{flag}' is a flag of {tool}");
     let scanned = match scanned {
@@ -186,7 +248,7 @@ fn scan<M: Default>(
             match (find(own, name), find_foreign(flags, &format!("--{name}"))) {
                 (Some(flag), _) => {
                     let behind = if value.is_none() { value_of(flag, &mut rest) } else { None };
-                    scanned.add_ours(name, value, behind);
+                    scanned.add_ours((name, flag, own), value, behind);
                     Ok(())
                 }
                 (None, Some(flag)) => {
@@ -227,12 +289,11 @@ impl<M> Scanned<M> {
             let behind = letters.get(letter.len_utf8()..).unwrap_or_default();
             let flag = format!("-{letter}");
             let ours = own.get_arguments().find(|arg| arg.get_short() == Some(letter));
-            if let Some(long) =
-                ours.filter(|arg| arg.get_action().takes_values()).and_then(|arg| arg.get_long())
-            {
+            let ours = ours.filter(|arg| arg.get_action().takes_values());
+            if let Some((arg, long)) = ours.and_then(|arg| Some((arg, arg.get_long()?))) {
                 let value =
                     if behind.is_empty() { rest.next()?.clone() } else { behind.to_owned() };
-                self.add_ours(long, None, Some(value));
+                self.add_ours((long, arg, own), None, Some(value));
                 return Some(Ok(()));
             }
             let row = find_foreign(flags, &flag)?;
@@ -251,11 +312,21 @@ impl<M> Scanned<M> {
 
     /// A flag of ours, with the value that is `joined` to it or stands `behind` it, stays as it is, but for a value that is
     /// written as in other tools.
-    fn add_ours(&mut self, name: &str, joined: Option<&str>, behind: Option<String>) {
+    fn add_ours(
+        &mut self,
+        (name, flag, own): (&str, &clap::Arg, &clap::Command),
+        joined: Option<&str>,
+        behind: Option<String>,
+    ) {
+        let kind = flag.get_value_names().and_then(|names| names.first()).map(|name| name.as_str());
         let mut ours = |value: &str| {
-            let other = match name {
-                "time" | "interval" => seconds(value),
-                "rate" => bit_rate(value),
+            let other = match kind {
+                Some("TIME" | "DURATION") => seconds(value),
+                // the rate of sessions is one of starts
+                Some("RATE") if own.get_name() == "load" => {
+                    bit_rate(value).or_else(|| positive(value).map(|_| format!("{value}/s")))
+                }
+                Some("RATE") => bit_rate(value),
                 _ => None,
             };
             self.changed |= other.is_some();
@@ -408,6 +479,20 @@ pub(super) mod tests {
                 "send --to 10.0.0.2 --rate 100kbps --interval 1s --json --flow name=a",
             ),
             ("replay a.pcap --interface lo --time 2.5", "replay a.pcap --interface lo --time 2.5s"),
+            ("run a.yaml --time 5", "run a.yaml --time 5s"),
+            ("receive --interface lo --interval 1", "receive --interface lo --interval 1s"),
+            (
+                "capture -i lo --write x.pcap --time 5",
+                "capture --interface lo --write x.pcap --time 5s",
+            ),
+            (
+                "load http://10.0.0.2/ --rate 10 --time 10s",
+                "load http://10.0.0.2/ --rate 10/s --time 10s",
+            ),
+            (
+                "test rfc2544 --from a --to b --destination 10.0.0.2 --max-rate 1G --trial 2",
+                "test rfc2544 --from a --to b --destination 10.0.0.2 --max-rate 1Gbps --trial 2s",
+            ),
         ] {
             assert_eq!(line_of_ours(line), ours, "{line}");
         }
@@ -416,6 +501,49 @@ pub(super) mod tests {
             failure.contains("it has no unit") && failure.contains("  --time 10\n"),
             "{failure}"
         );
+    }
+
+    /// What iperf3 calls the time, the interval and the form of a report, behind every command of ours.
+    #[test]
+    fn flags_of_iperf3_are_known_behind_every_command() {
+        for (line, ours) in [
+            ("run a.yaml -t 10 -J", "run a.yaml --time 10s --json"),
+            (
+                "receive --interface lo -t 10 -i 1",
+                "receive --interface lo --time 10s --interval 1s",
+            ),
+            ("run a.yaml --json-stream", "run a.yaml --json-lines"),
+        ] {
+            assert_eq!(line_of_ours(line), ours, "{line}");
+        }
+        let said = told("send --to 10.0.0.2 --rate 1kpps -R").sentence();
+        assert!(said.contains("wirebeat load --iperf3 HOST --udp --reverse"), "{said}");
+    }
+
+    /// Lines that begin as those of another tool do.
+    #[test]
+    fn a_line_without_a_command_of_ours_is_answered() {
+        for (line, ours) in [
+            ("iperf3 -c lab2 -t 5", line_of_ours("-c lab2 -t 5")),
+            (
+                "tcpreplay -i eth1 --topspeed a.pcap",
+                line_of_ours("replay -i eth1 --topspeed a.pcap"),
+            ),
+            ("--topspeed -i eth1 a.pcap", line_of_ours("replay -i eth1 --topspeed a.pcap")),
+        ] {
+            assert_eq!(line_of_ours(line), ours, "{line}");
+        }
+        for line in [
+            "-f cap2/http.yaml -m 10 -d 60",
+            "start -f cap2/http.yaml",
+            "t-rex-64 -f cap2/http.yaml",
+        ] {
+            let said = told(line).sentence();
+            assert!(
+                said.contains("wirebeat convert cap2/http.yaml --output scenario.yaml"),
+                "{said}"
+            );
+        }
     }
 
     #[test]

@@ -64,6 +64,14 @@ enum Direction {
     InTurn,
 }
 
+/// Flags that say the same to every command.
+pub(super) const ANYWHERE: &[ForeignFlag<Vec<String>>] = &[
+    row(&["-t"], true, |said, time| put(said, "--time", &bounded(time)?)),
+    row(&["-i"], true, |said, time| put(said, "--interval", &bounded(time)?)),
+    row(&["-J"], false, |said, _| put_flag(said, "--json")),
+    row(&["--json-stream"], false, |said, _| put_flag(said, "--json-lines")),
+];
+
 /// Its flags. Those without an effect on what is sent or measured are left out.
 pub(super) const FLAGS: &[ForeignFlag<Test>] = &[
     row(&CLIENT, true, |test, host| set(&mut test.host, host.to_owned())),
@@ -200,6 +208,13 @@ pub(super) fn line(scanned: Scanned<Test>) -> Result<Option<Translation>, Untran
                 || [test.burst, test.source_port].iter().any(Option::is_some)
                 || test.cpu.is_some());
     match test.direction {
+        Some(_) if test.host.is_none() && test.server.is_none() => {
+            let why = fault!(
+                "the sender of a flow is this end";
+                "write '{NAME} receive' here and '{NAME} send' there; of a server of iperf3: {NAME} load --iperf3 HOST --udp --reverse"
+            );
+            Err(("-R".to_owned(), why))
+        }
         None if is_flow => Ok(Some(flows(&test, ours))),
         _ => of_server(&test, ours).map(Some),
     }

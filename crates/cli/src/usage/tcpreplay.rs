@@ -52,6 +52,20 @@ enum Speed {
     Megabits(f64),
 }
 
+/// Flags that nobody else has: a line without a command that has one of them is of it.
+pub(super) const OWN: [&str; 10] = [
+    "--topspeed",
+    "--mbps",
+    "--pps",
+    "--multiplier",
+    "--intf1",
+    "--intf2",
+    "--preload-pcap",
+    "-M",
+    "-x",
+    "-K",
+];
+
 /// Its flags. Those without an effect on what is sent are left out.
 pub(super) const FLAGS: &[ForeignFlag<Replay>] = &[
     row(&["--intf1"], true, |replay, name| put(&mut replay.flags, "--interface", name)),
@@ -367,8 +381,8 @@ fn megabits(names: &[String]) -> Result<f64, Fault> {
         ));
     }
     let unknown = |why: String| fault!("the rate of '{name}' is not known: {why}"; "{GIVE_FACTOR}");
-    let file =
-        wirebeat_run::open_regular(name.as_ref()).map_err(|error| unknown(error.to_string()))?;
+    let file = wirebeat_run::open_regular(name.as_ref())
+        .map_err(|error| fault!("cannot open '{name}': {error}"; "check the path"))?;
     let file: File = file.ok_or_else(|| unknown("it is not a regular file".to_owned()))?;
     let mut frames = Frames::new(BufReader::new(file), name.as_str(), OnBad::Skip);
     let (mut bytes, mut first, mut last) = (0_u64, None, None);
@@ -494,7 +508,7 @@ mod tests {
         ("-i eth1 --fuzz-seed 5 a.pcap", "tcprewrite"),
         ("-i eth1 -l 0 a.pcap", "a replay without an end"),
         ("-i eth1 --pps 0 a.pcap", "'0' is not a number above zero"),
-        ("-i eth1 --mbps 100 /nonexistent.pcap", "give --fast-forward"),
+        ("-i eth1 --mbps 100 /nonexistent.pcap", "cannot open '/nonexistent.pcap'"),
         ("-i eth1 --mbps 100 -", "standard input cannot be read twice"),
         ("-i eth1 -M 100 a.pcap b.pcap", "several captures together"),
     ];

@@ -146,3 +146,51 @@ fn runs_are_compared_with_runs_of_before() {
     assert_eq!(unknown.code, 2, "{unknown:?}");
     assert!(unknown.err.contains("delay.p99"), "{unknown:?}");
 }
+
+/// A report has room for some hundreds of intervals, of which each is of several seconds in a long run. A second in which one of two flows
+/// was silent breaks what is expected of each second, and is seen in the report and on its page.
+#[test]
+fn a_silent_second_of_an_hour_is_found_and_seen() {
+    let scratch = Scratch::new("verdict-hour");
+    let packet = "packet: [ { ipv4: { destination: 10.0.0.2 } }, { udp: { destination: 9 } } ]";
+    let text = format!(
+        "ports: {{ a: {{ engine: loopback }}, b: {{ engine: loopback }} }}\n\
+         flows:\n  voice: {{ from: a, to: b, rate: 100pps, {packet}, at: {{ 1234s: pause, 1235s: resume }} }}\n  \
+         steady: {{ from: a, to: b, rate: 100pps, {packet} }}\nrun: {{ time: 1h }}\n"
+    );
+    let file = scratch.file("hour.yaml", text.as_bytes());
+    let page = scratch.path("hour.html");
+    let expect = ["interval.rate.received >= 150pps", "steady: interval.rate.received >= 99pps"];
+    let mut words = vec!["run", file.as_str(), "--json", "-", "--html", page.as_str()];
+    expect.iter().for_each(|one| words.extend(["--expect", one]));
+    let ended = run(&words);
+    assert_eq!(ended.code, 4, "{}", ended.err);
+    let report: Value = serde_json::from_str(&ended.out).unwrap();
+    let intervals = report["intervals"].as_array().unwrap();
+    assert!(intervals.len() <= 512, "all are told apart: {}", intervals.len());
+    let of_all = &report["total"]["expectations"][0];
+    assert_eq!(of_all["met"], false);
+    let told = of_all["measured"].as_str().unwrap();
+    assert!(
+        told.ends_with("not met in 1 of 3,600 intervals")
+            || told.ends_with("not met in 1 of 3,599 intervals"),
+        "{told}"
+    );
+    assert_eq!(
+        report["flows"][1]["expectations"][0]["met"], true,
+        "{}",
+        report["flows"][1]["expectations"]
+    );
+    let silent = intervals.iter().flat_map(|one| one["flows"].as_array().unwrap()).filter(|flow| {
+        flow["name"] == "voice" && flow["extremes"]["received_least"]["frames"] == 0
+    });
+    let silent: Vec<&Value> = silent.collect();
+    assert_eq!(silent.len(), 1, "{silent:?}");
+    let least = &silent[0]["extremes"]["received_least"];
+    assert_eq!(
+        (&least["from_ns"], &least["to_ns"]),
+        (&1_234_000_000_000_u64.into(), &1_235_000_000_000_u64.into())
+    );
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("received: least 0 pps at 20 min 34 s"), "the page does not have it");
+}

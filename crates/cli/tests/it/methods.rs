@@ -251,6 +251,53 @@ fn a_sweep_that_is_kept_is_shown_again() {
     assert!(page.out.starts_with("<!DOCTYPE html>"), "{page:?}");
 }
 
+/// A file with the first of two runs, the second of which was not written to its end, gives the same result as two runs.
+#[test]
+fn a_sweep_goes_on_behind_its_last_whole_run() {
+    let scratch = Scratch::new("sweep-resume");
+    let (file, kept) = (lab(&scratch, "loss == 0%"), scratch.path("runs"));
+    let line = ["sweep", &file, "--over", "rate=1kpps,2kpps", "--resume", &kept];
+    let whole = run(&line);
+    assert_eq!(whole.code, 0, "{whole:?}");
+    let lines = fs::read_to_string(&kept).unwrap();
+    assert_eq!(lines.lines().count(), 3, "{lines}");
+    // nothing is left to do
+    let again = run(&line);
+    assert!(
+        again.err.contains("2 of 2 runs were made before") && !again.err.contains("run 1 of 2"),
+        "{again:?}"
+    );
+    assert_eq!(again.out, whole.out);
+    let end = lines.trim_end().rfind('\n').unwrap();
+    fs::write(&kept, &lines[..end + 40]).unwrap();
+    let resumed = run(&line);
+    assert!(
+        resumed.err.contains("1 of 2 runs were made before") && resumed.err.contains("run 2 of 2"),
+        "{resumed:?}"
+    );
+    assert_eq!(resumed.out, whole.out);
+    assert_eq!(fs::read_to_string(&kept).unwrap().lines().count(), 3);
+    for (over, other, says) in [
+        ("rate=1kpps,3kpps", &file, "other values"),
+        ("size=64B,512B", &file, "other variables"),
+        ("rate=1kpps,2kpps", &lab(&scratch, "loss == 1%"), "another scenario"),
+    ] {
+        let refused = run(&["sweep", other, "--over", over, "--resume", &kept]);
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(refused.err.contains(says), "{refused:?}");
+    }
+    for (wrong, says) in
+        [("no runs\n", "no runs in it"), ("{\"a\": 1}\n", "no runs in it"), ("x", "no runs in it")]
+    {
+        fs::write(&kept, wrong).unwrap();
+        let refused = run(&line);
+        assert!(refused.code == 2 && refused.err.contains(says), "{refused:?}");
+        assert_eq!(fs::read_to_string(&kept).unwrap(), wrong, "it was changed");
+    }
+    let refused = run(&["sweep", &file, "--over", "rate=1kpps,2kpps", "--resume", "/dev/null"]);
+    assert!(refused.code == 2 && refused.err.contains("not a regular file"), "{refused:?}");
+}
+
 /// What was not run is neither passed nor failed: a build server must see that.
 #[test]
 fn a_sweep_that_is_cut_off_has_not_passed() {

@@ -18,6 +18,7 @@ pub(super) fn of(report: &TestReport) -> Vec<String> {
     for size in &report.sizes {
         all.extend(of_results(size));
         let trials = (1u64..).zip(&size.trials);
+        all.extend(doubtful(size));
         all.extend(trials.flat_map(|(number, trial)| of_trial(&size.size, number, trial)));
         all.extend(made_again(size));
         all.extend(late(size));
@@ -78,12 +79,24 @@ fn of_results(size: &SizeReport) -> Vec<String> {
     all
 }
 
+/// Which trials of a size are doubtful, and why the first of them is; every trial has its own reason in the result.
+fn doubtful(size: &SizeReport) -> Option<String> {
+    let trials = (1_u64..).zip(&size.trials).filter(|(_, trial)| trial.lost > 0);
+    let all: Vec<(u64, &str)> =
+        trials.filter_map(|(number, trial)| Some((number, trial.doubt.as_deref()?))).collect();
+    let (name, (first, why)) = (&size.size, *all.first()?);
+    Some(match all.len() {
+        1 => format!("trial {first} with {name} is doubtful: {why}"),
+        _ => {
+            let numbers: Vec<String> = all.iter().map(|(number, _)| number.to_string()).collect();
+            format!("trials {} with {name} are doubtful; trial {first}: {why}", numbers.join(", "))
+        }
+    })
+}
+
 /// What is to be known of a trial.
 fn of_trial(name: &str, number: u64, trial: &TrialReport) -> Vec<String> {
     let mut all = Vec::new();
-    if let Some(doubt) = trial.doubt.as_ref().filter(|_| trial.lost > 0) {
-        all.push(format!("trial {number} with {name} is doubtful: {doubt}"));
-    }
     if trial.purpose == LATENCY && trial.lost > 0 {
         let (lost, share) = (human::counted(trial.lost, "frame"), human::percent(trial.loss_ratio));
         let were = if trial.lost == 1 { "was" } else { "were" };

@@ -8,6 +8,7 @@ mod deviations;
 mod findings;
 mod recovery;
 mod size_test;
+mod sizes;
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -23,6 +24,7 @@ use wirebeat_units::{Nanos, Rate, fault, human};
 use crate::bench::{Bench, Halt, MaxLoad};
 pub use deviations::{BURSTS, LATENCY, LOSS_STEP, PAUSE, RECOVERY, SETTLE, SIZES, TRIAL};
 use size_test::SizeTest;
+pub use sizes::standard_sizes;
 
 /// The search of RFC 9971.
 pub const MLR: &str = "MLRsearch";

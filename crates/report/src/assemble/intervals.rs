@@ -6,7 +6,10 @@ use wirebeat_meter::interval::FlowBooks;
 use wirebeat_meter::series::{Books, Gauge};
 use wirebeat_units::Nanos;
 
-use crate::model::{FlowInterval, GaugeReport, Interval, IntervalReceived, IntervalSent, Stats};
+use crate::model::{
+    FlowInterval, GaugeReport, Interval, IntervalExtremes, IntervalPart, IntervalReceived,
+    IntervalSent, Stats,
+};
 
 /// What was counted in an interval.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,6 +22,8 @@ pub struct IntervalCounts {
     pub expired: Option<u64>,
     /// CPU time of this process in thousandths of a CPU.
     pub cpu_permille: Gauge,
+    /// What stands out of all flows together, where intervals were merged.
+    pub extremes: Extremes,
 }
 
 /// What was counted of a flow in an interval.
@@ -30,6 +35,82 @@ pub struct FlowIntervalCounts {
     pub received: Option<FlowBooks>,
     /// Frames found to be lost, less those that came after all.
     pub lost: Option<i64>,
+    /// What stands out where intervals were merged.
+    pub extremes: Extremes,
+}
+
+/// Of the intervals that were merged to one, those with the least and the most in them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extremes {
+    sent: Option<[IntervalPart; 2]>,
+    received: Option<[IntervalPart; 2]>,
+    lost: Option<IntervalPart>,
+}
+
+impl Extremes {
+    /// Of one interval, before it is merged with others.
+    pub fn of((from, to): (Nanos, Nanos), counts: &FlowIntervalCounts) -> Extremes {
+        let part = |frames, frame_bytes| IntervalPart {
+            from_ns: from.get(),
+            to_ns: to.get(),
+            frames,
+            frame_bytes,
+        };
+        let received = counts.received.as_ref();
+        Extremes {
+            sent: counts.sent.map(|sent| [part(sent.frames, sent.frame_bytes); 2]),
+            received: received.map(|received| [part(received.frames, received.frame_bytes); 2]),
+            lost: counts.lost.map(|lost| part(u64::try_from(lost).unwrap_or(0), 0)),
+        }
+    }
+
+    fn join(&mut self, later: Extremes) {
+        let both =
+            |one: Option<[IntervalPart; 2]>, other: Option<[IntervalPart; 2]>| match (one, other) {
+                (Some([least, most]), Some([less, more])) => Some([
+                    if is_denser(least, less) { less } else { least },
+                    if is_denser(more, most) { more } else { most },
+                ]),
+                (one, other) => one.or(other),
+            };
+        self.sent = both(self.sent, later.sent);
+        self.received = both(self.received, later.received);
+        self.lost = match (self.lost, later.lost) {
+            (Some(one), Some(other)) if other.frames > one.frames => Some(other),
+            (one, other) => one.or(other),
+        };
+    }
+
+    /// What a report says of them; `None` where the intervals were alike, or this is none of several. `length` is that of the whole.
+    fn report(&self, length: u64, counts: &FlowIntervalCounts) -> Option<IntervalExtremes> {
+        let whole = |part: &IntervalPart| part.to_ns.saturating_sub(part.from_ns) >= length;
+        // of a part that is too short beside the others nothing is said of rates
+        let differs = |part: &IntervalPart, frames: u64| {
+            let (own, mean) = (density(part.frames, part), frames as f64 / length.max(1) as f64);
+            (own - mean).abs() > mean / 10.0
+        };
+        let of = |parts: Option<[IntervalPart; 2]>, frames: Option<u64>| {
+            let (parts, frames) = parts.zip(frames)?;
+            Some(parts.map(|part| Some(part).filter(|part| !whole(part) && differs(part, frames))))
+        };
+        let [sent_least, sent_most] =
+            of(self.sent, counts.sent.map(|sent| sent.frames)).unwrap_or_default();
+        let [received_least, received_most] =
+            of(self.received, counts.received.as_ref().map(|all| all.frames)).unwrap_or_default();
+        let lost_most = self.lost.filter(|part| part.frames > 0 && !whole(part));
+        let all =
+            IntervalExtremes { sent_least, sent_most, received_least, received_most, lost_most };
+        (all != IntervalExtremes::default()).then_some(all)
+    }
+}
+
+/// Frames in a nanosecond of a part.
+fn density(frames: u64, part: &IntervalPart) -> f64 {
+    frames as f64 / part.to_ns.saturating_sub(part.from_ns).max(1) as f64
+}
+
+fn is_denser(one: IntervalPart, other: IntervalPart) -> bool {
+    density(one.frames, &one) > density(other.frames, &other)
 }
 
 impl Books for FlowIntervalCounts {
@@ -46,6 +127,7 @@ impl Books for FlowIntervalCounts {
             (Some(lost), Some(more)) => Some(lost.saturating_add(more)),
             (lost, more) => lost.or(more),
         };
+        self.extremes.join(later.extremes);
     }
 }
 
@@ -60,6 +142,16 @@ impl Books for IntervalCounts {
             (expired, more) => expired.or(more),
         };
         self.cpu_permille.join(later.cpu_permille);
+        self.extremes.join(later.extremes);
+    }
+}
+
+impl IntervalCounts {
+    /// All flows together.
+    pub fn total(&self) -> FlowIntervalCounts {
+        let mut total = self.others.clone();
+        self.flows.values().for_each(|flow| total.join(flow.clone()));
+        total
     }
 }
 
@@ -70,19 +162,25 @@ pub fn interval(
     names: &BTreeMap<u32, String>,
     uncertainty: Option<u64>,
 ) -> Interval {
-    let mut total = counts.others.clone();
-    counts.flows.values().for_each(|flow| total.join(flow.clone()));
+    let total = counts.total();
+    let length = to.saturating_sub(from).get();
     let name = |key: &u32| names.get(key).cloned().unwrap_or_default();
     let gauge = &counts.cpu_permille;
     let cpus = |permille: u64| permille as f64 / 1000.0;
     Interval {
         from_ns: from.get(),
         to_ns: to.get(),
-        total: flow("total".to_owned(), &total, uncertainty),
+        total: FlowInterval {
+            extremes: counts.extremes.report(length, &total),
+            ..flow("total".to_owned(), &total, uncertainty)
+        },
         flows: counts
             .flows
             .iter()
-            .map(|(key, counts)| flow(name(key), counts, uncertainty))
+            .map(|(key, counts)| FlowInterval {
+                extremes: counts.extremes.report(length, counts),
+                ..flow(name(key), counts, uncertainty)
+            })
             .collect(),
         sessions: Vec::new(),
         expired: counts.expired,
@@ -100,6 +198,7 @@ fn flow(name: String, counts: &FlowIntervalCounts, uncertainty: Option<u64>) -> 
         sent: counts.sent,
         received: counts.received.as_ref().map(|books| received(books, uncertainty)),
         lost: counts.lost,
+        extremes: None,
     }
 }
 

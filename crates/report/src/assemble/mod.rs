@@ -21,7 +21,7 @@ mod stacks;
 use std::time::SystemTime;
 
 pub use beside::side_by_side;
-pub use intervals::{FlowIntervalCounts, IntervalCounts, interval};
+pub use intervals::{Extremes, FlowIntervalCounts, IntervalCounts, interval};
 pub use sessions::{SessionGroup, SessionIntervalCounts, session_interval};
 
 use wirebeat_meter::departures::Departures;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{Figure, Named, Subject, box_plots as boxes, functions};
 use crate::human;
-use crate::model::{FlowInterval, FlowReport, Interval, Report, Stats};
+use crate::model::{
+    FlowInterval, FlowReport, Interval, IntervalExtremes, IntervalPart, Report, Stats,
+};
 use crate::pictures::COLOURS;
 use crate::pictures::scale::Unit;
 use crate::pictures::series::{Height, Line, over_time as series};
@@ -184,14 +186,25 @@ pub fn over_time(report: &Report) -> Vec<Figure> {
         name: name.to_owned(),
         spans: intervals.iter().map(|of| span(of, value(&of.total, seconds(of)))).collect(),
     };
-    let rate = |name: &str, value: &dyn Fn(&FlowInterval, f64) -> Option<f64>| {
-        line(name, &|of, over| value(of, over).filter(|_| !is_sliver(over, length)))
-    };
-    let sent = rate("sent", &|of, over| Some(of.sent?.frames as f64 / over));
-    let received = rate("received", &|of, over| Some(of.received.as_ref()?.frames as f64 / over));
-    let bits = |bytes: u64, over: f64| Some(bytes as f64 * 8.0 / over);
-    let sent_bits = rate("sent", &|of, over| bits(of.sent?.frame_bytes, over));
-    let received_bits = rate("received", &|of, over| bits(of.received.as_ref()?.frame_bytes, over));
+    let rate =
+        |name: &str, count: fn(&FlowInterval) -> Option<u64>, parts: Parts, amount: Amount| {
+            let spans = intervals.iter().flat_map(|of| {
+                let count = count(&of.total).filter(|_| !is_sliver(seconds(of), length));
+                let Some(count) = count else { return vec![span(of, None)] };
+                let parts = of.total.extremes.as_ref().map(parts).unwrap_or_default();
+                told_apart(of, (count, amount), parts)
+            });
+            Line { name: name.to_owned(), spans: spans.collect() }
+        };
+    let sent = rate("sent", |of| Some(of.sent?.frames), SENT, FRAMES);
+    let received = rate("received", |of| Some(of.received.as_ref()?.frames), RECEIVED, FRAMES);
+    let sent_bits = rate("sent", |of| Some(of.sent?.frame_bytes.saturating_mul(8)), SENT, BITS);
+    let received_bits = rate(
+        "received",
+        |of| Some(of.received.as_ref()?.frame_bytes.saturating_mul(8)),
+        RECEIVED,
+        BITS,
+    );
     let lost = line("lost", &|of, _| of.lost.map(|lost| lost as f64));
     let delay = |of: &FlowInterval, value: fn(&Stats) -> Option<i64>| {
         let stats = of.received.as_ref()?.one_way_delay_ns.as_ref()?;
@@ -223,9 +236,54 @@ pub fn over_time(report: &Report) -> Vec<Figure> {
     figures.collect()
 }
 
+/// The intervals that stand out among those that were merged to one.
+type Parts = fn(&IntervalExtremes) -> [Option<IntervalPart>; 2];
+/// What is counted of a part.
+type Amount = fn(&IntervalPart) -> u64;
+
+const SENT: Parts = |of| [of.sent_least, of.sent_most];
+const RECEIVED: Parts = |of| [of.received_least, of.received_most];
+const FRAMES: Amount = |part| part.frames;
+const BITS: Amount = |part| part.frame_bytes.saturating_mul(8);
+
+/// The rate over a merged interval in which `count` were counted: the intervals in it that stand out each by itself, with what is left on
+/// average before, between and after them.
+fn told_apart(
+    of: &Interval,
+    (count, amount): (u64, Amount),
+    parts: [Option<IntervalPart>; 2],
+) -> Vec<Span> {
+    let inside = |part: &IntervalPart| of.from_ns <= part.from_ns && part.to_ns <= of.to_ns;
+    let mut parts: Vec<IntervalPart> = parts.into_iter().flatten().filter(inside).collect();
+    parts.sort_by_key(|part| part.from_ns);
+    parts.dedup();
+    let length = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e9;
+    let taken: u64 = parts.iter().map(amount).fold(0, u64::saturating_add);
+    let times = parts.iter().map(|part| length(part.from_ns, part.to_ns));
+    let left = (length(of.from_ns, of.to_ns) - times.sum::<f64>()).max(1e-9);
+    let rest = count.saturating_sub(taken) as f64 / left;
+    let mut spans = Vec::new();
+    let mut span = |from: u64, to: u64, value: f64| {
+        if to > from {
+            spans.push(Span { from_ns: from as f64, to_ns: to as f64, value: Some(value) });
+        }
+    };
+    let mut at = of.from_ns;
+    for part in &parts {
+        span(at, part.from_ns, rest);
+        let seconds = length(part.from_ns, part.to_ns).max(1e-9);
+        span(part.from_ns, part.to_ns, amount(part) as f64 / seconds);
+        at = part.to_ns;
+    }
+    span(at, of.to_ns, rest);
+    spans
+}
+
 /// What each flow received over time, or sent where nothing was received; by its name. Empty where intervals do not have flows.
 pub fn received_over_time(report: &Report) -> BTreeMap<&str, Line> {
     let mut lines: BTreeMap<&str, Line> = BTreeMap::new();
+    // intervals in which something stands out, by their places
+    let mut apart: BTreeMap<&str, BTreeMap<usize, Vec<Span>>> = BTreeMap::new();
     let receives = report.intervals.iter().any(|of| of.total.received.is_some());
     for (place, interval) in report.intervals.iter().enumerate() {
         for flow in &interval.flows {
@@ -236,8 +294,20 @@ pub fn received_over_time(report: &Report) -> BTreeMap<&str, Line> {
             };
             if let Some(span) = line.spans.get_mut(place).filter(|span| span.value.is_some()) {
                 span.value = Some(frames.unwrap_or(0) as f64 / seconds(interval));
+                let parts = if receives { RECEIVED } else { SENT };
+                if let Some(extremes) = &flow.extremes {
+                    let spans =
+                        told_apart(interval, (frames.unwrap_or(0), FRAMES), parts(extremes));
+                    apart.entry(flow.name.as_str()).or_default().insert(place, spans);
+                }
             }
         }
+    }
+    for (name, mut apart) in apart {
+        let Some(line) = lines.get_mut(name) else { continue };
+        let spans = std::mem::take(&mut line.spans).into_iter().enumerate();
+        line.spans =
+            spans.flat_map(|(place, span)| apart.remove(&place).unwrap_or(vec![span])).collect();
     }
     lines
 }

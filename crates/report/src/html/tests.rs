@@ -39,6 +39,7 @@ fn intervals(seconds: u64, flows: &[String], silent: Option<(u64, usize)>) -> Ve
             ..IntervalReceived::default()
         }),
         lost: Some(1_000 - frames as i64),
+        extremes: None,
     };
     let each = |second: u64| Interval {
         from_ns: second * SECOND,

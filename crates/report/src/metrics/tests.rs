@@ -239,6 +239,7 @@ fn no_number_breaks_it() {
         sent: None,
         received: Some(received),
         lost: Some(i64::MIN),
+        extremes: None,
     };
     let mut run = RunMetrics::new("", None);
     for number in 0..3 {

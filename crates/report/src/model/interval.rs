@@ -66,6 +66,43 @@ pub struct FlowInterval {
     /// interval), or when it was sent a second ago and nothing came of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<i64>,
+    /// What stands out in an interval that several were merged to; absent where they were alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extremes: Option<IntervalExtremes>,
+}
+
+/// Of the intervals that were merged to one, those that stand out. Rates are there where one differs by more than a tenth from that of the
+/// whole, losses where there were some.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IntervalExtremes {
+    /// In which the fewest frames left in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_least: Option<IntervalPart>,
+    /// In which the most frames left in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_most: Option<IntervalPart>,
+    /// In which the fewest frames arrived in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received_least: Option<IntervalPart>,
+    /// In which the most frames arrived in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received_most: Option<IntervalPart>,
+    /// In which the most frames were found to be lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_most: Option<IntervalPart>,
+}
+
+/// One of several intervals that were merged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IntervalPart {
+    /// When it began, from the start of the run.
+    pub from_ns: u64,
+    /// When it ended.
+    pub to_ns: u64,
+    /// Frames.
+    pub frames: u64,
+    /// Their bytes with FCS; 0 of lost ones, whose sizes nobody knows.
+    pub frame_bytes: u64,
 }
 
 /// What left in an interval.

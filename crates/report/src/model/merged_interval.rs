@@ -57,6 +57,8 @@ impl FlowInterval {
             (_, None) => {}
         }
         self.lost = either(self.lost, next.lost, i64::saturating_add);
+        // what stands out is told of intervals that a report has merged
+        self.extremes = None;
     }
 }
 
@@ -251,6 +253,7 @@ mod tests {
                 ..IntervalReceived::default()
             }),
             lost: Some(lost),
+            extremes: None,
         }
     }
 

@@ -29,7 +29,10 @@ pub use flow::{
     FlowReport, LengthRange, Loss, LossBasis, MemberKind, Members, Rates, Received, Sent, Sizes,
     Volume,
 };
-pub use interval::{FlowInterval, GaugeReport, Interval, IntervalReceived, IntervalSent};
+pub use interval::{
+    FlowInterval, GaugeReport, Interval, IntervalExtremes, IntervalPart, IntervalReceived,
+    IntervalSent,
+};
 pub use json::Json;
 pub use replay::{HeldBack, LeftOut, OutOfOrder, ProbeNumbers, Replay, Shortened};
 pub use session::{

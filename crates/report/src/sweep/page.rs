@@ -25,11 +25,11 @@ pub(super) fn sweep(sweep: &Sweep) -> String {
     let findings = text::findings(sweep);
     let main = html! {
         h1 { (told(&title)) }
-        (list(&facts))
         div.verdict.bad[sweep.exit_code != 0] {
             span.mark aria-hidden="true" { @if sweep.exit_code == 0 { "✓" } @else { "✗" } }
             (told(&sweep.sentence()))
         }
+        (list(&facts))
         (lines("Findings", findings.iter().take(FINDINGS)))
         @for of in sweep.tables() { (table(&of)) }
         @if sweep.services.is_some() { (table(&services::criteria(sweep))) }

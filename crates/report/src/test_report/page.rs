@@ -20,7 +20,6 @@ pub(super) fn test(test: &TestReport) -> String {
     let main = html! {
         h1 { (told(title)) }
         p.dim { @if test.title.is_some() { (told(&test.test)) ", " } (told(&human::end(&test.end))) }
-        (list(&facts))
         div.verdict.bad[!good] {
             span.mark aria-hidden="true" { @if good { "✓" } @else { "✗" } }
             @if let Some(word) = test.outcome() { (word) ". " }
@@ -34,6 +33,7 @@ pub(super) fn test(test: &TestReport) -> String {
                 ", " (told(&test.parameters.search)) " to " (human::percent(test.parameters.width))
             }
         }
+        (list(&facts))
         (notes("Findings", &test.findings))
         @for table in tables(test) { (results(&table)) }
         (galleries(&[gallery(test)]))

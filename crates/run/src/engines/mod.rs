@@ -18,7 +18,7 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use wirebeat_endpoint::{OwnStack, check_addresses};
+use wirebeat_endpoint::check_addresses;
 use wirebeat_engine::budget::RunClock;
 use wirebeat_engine::clock::{Clock, MonotonicClock, Wait};
 use wirebeat_engine::drive::{Driven, Job, Plan, drive};
@@ -39,7 +39,7 @@ use crate::error::RunError;
 use crate::options::Options;
 use crate::ports::ResolvedPort;
 use crate::receivers::{IdlePort, IdleRx, Receiver, Receiving};
-use crate::sessions::{Carrier, OwnParts};
+use crate::sessions::{Carrier, OwnParts, own_stack};
 use crate::tapping::{SentTap, SentTaps, TappedTx};
 
 pub(crate) use choice::{
@@ -304,7 +304,7 @@ fn carry(
             )));
         }
     }
-    let mut stack = OwnStack::new(parts.settings, (tx, rx), MonotonicClock, neighbours);
+    let mut stack = own_stack(parts.settings, (tx, rx), MonotonicClock, neighbours);
     stack.note_neighbour_frames(frames);
     Ok(Box::new(stack))
 }

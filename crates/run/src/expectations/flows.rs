@@ -9,6 +9,7 @@ use wirebeat_traffic::scenario::expect::flow::{
 use wirebeat_units::{Layer, Rate, human};
 
 use super::intervals::{self, OneInterval};
+use super::watched::UnderWay;
 use super::{Asked, Found, Unit, statistic_of};
 use wirebeat_report::model::{Expectation, FlowInterval};
 
@@ -20,7 +21,7 @@ pub(super) fn judge(
     expectation: &FlowExpectation,
     name: Option<&str>,
     flow: &FlowReport,
-    report: &Report,
+    (report, watched): (&Report, Option<(&UnderWay, usize)>),
 ) -> Expectation {
     let asked = asked(expectation);
     match expectation.each_interval {
@@ -28,14 +29,62 @@ pub(super) fn judge(
         true => {
             // of very many flows intervals have the total alone
             let has_flows = report.intervals.iter().any(|interval| !interval.flows.is_empty());
+            // where the report tells all intervals apart, they are what was corrected at the end
+            let merged = watched.filter(|(_, told)| *told > report.intervals.len());
+            let merged = merged.filter(|_| has_flows || name.is_none());
+            if let Some((watched, _)) = merged.filter(|_| is_known(expectation.measured, flow)) {
+                let whole = |one: &OneInterval| is_whole((one.from_ns, one.to_ns), flow);
+                return intervals::decide_by(&asked, watched.tally(whole));
+            }
             let intervals = report.intervals.iter().filter(|_| has_flows || name.is_none());
             let measured = intervals.filter_map(|interval| {
                 let mine = of_interval_list(interval, name);
+                if has_edges(expectation) && !is_whole((interval.from_ns, interval.to_ns), flow) {
+                    return None;
+                }
                 let found = of_interval(expectation.measured, interval, &mine, flow)?;
                 Some(OneInterval { from_ns: interval.from_ns, to_ns: interval.to_ns, found })
             });
             intervals::decide(&asked, measured)
         }
+    }
+}
+
+/// Whether it is about intervals in which the flow was under way all the time: in a part of an interval there is a part of a rate.
+pub(super) fn has_edges(expectation: &FlowExpectation) -> bool {
+    matches!(expectation.measured, FlowMeasured::Rate(..))
+}
+
+/// What an interval comes to, as long as nobody knows whether the flow was under way all the time; `None` where it has nothing of it. That
+/// there is nobody who knows is found at the end.
+pub(super) fn in_interval(
+    expectation: &FlowExpectation,
+    interval: &Interval,
+    mine: &FlowInterval,
+) -> Option<Found> {
+    let delay = mine.received.as_ref().and_then(|received| received.one_way_delay_ns.clone());
+    if delay.is_none() && matches!(expectation.measured, FlowMeasured::Time(..)) {
+        return None;
+    }
+    let received = Received { one_way_delay_ns: delay, ..Received::default() };
+    let sent = mine.sent.map(|_| Sent::default());
+    // where no sender is known, shares are of what was to arrive
+    let asks_sender = matches!(expectation.measured, FlowMeasured::Share(..));
+    let sent = sent.or((!asks_sender).then(Sent::default));
+    let known = FlowReport { sent, received: Some(received), ..FlowReport::default() };
+    of_interval(expectation.measured, interval, mine, &known)
+}
+
+/// Whether there is somebody who measures it.
+fn is_known(measured: FlowMeasured, flow: &FlowReport) -> bool {
+    match measured {
+        FlowMeasured::Counter(FlowCounter::Sent, _) | FlowMeasured::Rate(FlowRateOf::Sent, _) => {
+            flow.sent.is_some()
+        }
+        FlowMeasured::Time(..) => {
+            flow.received.as_ref().is_some_and(|received| received.one_way_delay_ns.is_some())
+        }
+        _ => flow.received.is_some(),
     }
 }
 
@@ -65,7 +114,7 @@ pub(super) fn broken_by(
     judged.margin.is_some().then_some(judged)
 }
 
-fn asked(expectation: &FlowExpectation) -> Asked {
+pub(super) fn asked(expectation: &FlowExpectation) -> Asked {
     let (limit, unit, print): (f64, Unit, fn(f64) -> String) = match expectation.measured {
         FlowMeasured::Counter(_, limit) => {
             (limit as f64, Unit::Count, |count| human::count(count as u64))
@@ -259,7 +308,7 @@ fn of_interval_list(interval: &Interval, name: Option<&str>) -> FlowInterval {
     }
 }
 
-/// `None` where the interval is not to be judged: a rate of one in which the flow was under way for a part of the time.
+/// `None` where the interval has nothing of it.
 fn of_interval(
     measured: FlowMeasured,
     interval: &Interval,
@@ -303,9 +352,6 @@ fn of_interval(
             at_receiver(Found::exactly((lost / of.max(1.0)).min(1.0)))
         }
         FlowMeasured::Rate(of, limit) => {
-            if !is_whole(interval, flow) {
-                return None;
-            }
             let (frames, bytes) = match of {
                 FlowRateOf::Sent => (sent.frames, sent.frame_bytes),
                 FlowRateOf::Received => (received.frames, received.frame_bytes),
@@ -331,13 +377,12 @@ fn of_interval(
 }
 
 /// Whether the flow was under way all the time of an interval, but for a hundredth of it.
-fn is_whole(interval: &Interval, flow: &FlowReport) -> bool {
-    let slack = interval.to_ns.saturating_sub(interval.from_ns) / 100;
+fn is_whole((from_ns, to_ns): (u64, u64), flow: &FlowReport) -> bool {
+    let slack = to_ns.saturating_sub(from_ns) / 100;
     let Some(sent) = &flow.sent else { return true };
     match (sent.first_departure_ns, sent.last_departure_ns) {
         (Some(first), Some(last)) => {
-            interval.from_ns.saturating_add(slack) >= first
-                && interval.to_ns <= last.saturating_add(slack)
+            from_ns.saturating_add(slack) >= first && to_ns <= last.saturating_add(slack)
         }
         _ => false,
     }

@@ -6,6 +6,7 @@ use wirebeat_units::human;
 use super::{Asked, Found, holds_between};
 
 /// What was found in an interval.
+#[derive(Clone, Debug)]
 pub(super) struct OneInterval {
     /// When it began, from the start of the run.
     pub(super) from_ns: u64,
@@ -14,25 +15,62 @@ pub(super) struct OneInterval {
     pub(super) found: Found,
 }
 
-/// What is to be said of it, by the interval that is furthest from it. One in which it is not known leaves it undecided, unless
-/// another breaks it.
-pub(super) fn decide(asked: &Asked, intervals: impl Iterator<Item = OneInterval>) -> Expectation {
-    let (mut all, mut unmet) = (0_u64, 0_u64);
-    let mut worst: Option<OneInterval> = None;
-    let mut unknown: Option<OneInterval> = None;
-    for one in intervals {
-        all += 1;
+/// What was found in many intervals.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    all: u64,
+    unmet: u64,
+    /// The one that is furthest from what is expected.
+    worst: Option<OneInterval>,
+    /// The first in which it is not known.
+    unknown: Option<OneInterval>,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, asked: &Asked, one: OneInterval) {
+        self.all += 1;
         match &one.found {
             Found::Number { low, high } => {
                 let holds = holds_between(asked.comparison, (*low, *high), asked.limit);
-                unmet += u64::from(holds == Some(false));
-                if worst.as_ref().is_none_or(|worst| asked.is_worse(&one.found, &worst.found)) {
-                    worst = Some(one);
-                }
+                self.unmet += u64::from(holds == Some(false));
+                self.note_worst(asked, one);
             }
-            Found::TooFew { .. } | Found::Unknown(_) => unknown = unknown.or(Some(one)),
+            Found::TooFew { .. } | Found::Unknown(_) => self.note_unknown(one),
         }
     }
+
+    /// Adds those that came after.
+    pub(super) fn join(&mut self, asked: &Asked, later: Tally) {
+        self.all += later.all;
+        self.unmet += later.unmet;
+        later.worst.into_iter().for_each(|one| self.note_worst(asked, one));
+        later.unknown.into_iter().for_each(|one| self.note_unknown(one));
+    }
+
+    fn note_worst(&mut self, asked: &Asked, one: OneInterval) {
+        if self.worst.as_ref().is_none_or(|worst| asked.is_worse(&one.found, &worst.found)) {
+            self.worst = Some(one);
+        }
+    }
+
+    fn note_unknown(&mut self, one: OneInterval) {
+        if self.unknown.as_ref().is_none_or(|first| one.from_ns < first.from_ns) {
+            self.unknown = Some(one);
+        }
+    }
+}
+
+/// What is to be said of it, by the interval that is furthest from it. One in which it is not known leaves it undecided, unless
+/// another breaks it.
+pub(super) fn decide(asked: &Asked, intervals: impl Iterator<Item = OneInterval>) -> Expectation {
+    let mut tally = Tally::default();
+    intervals.for_each(|one| tally.add(asked, one));
+    decide_by(asked, tally)
+}
+
+/// The same of a tally.
+pub(super) fn decide_by(asked: &Asked, tally: Tally) -> Expectation {
+    let Tally { all, unmet, worst, unknown } = tally;
     let told = match (unmet, unknown, worst) {
         (0, Some(unknown), _) => unknown,
         (_, _, Some(worst)) => worst,

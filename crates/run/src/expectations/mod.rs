@@ -1,11 +1,13 @@
 //! What was expected of a run, held against what it measured.
 //!
-//! `flows.rs` knows what is measured of flows, `sessions.rs` of sessions, `intervals.rs` of both over time. An expectation on something that
+//! `flows.rs` knows what is measured of flows, `sessions.rs` of sessions, `intervals.rs` of both over time, and `watched.rs` looks at
+//! intervals while a run goes on. An expectation on something that
 //! is not known, or on a percentile of too few values, is undecided, which is no pass.
 
 mod flows;
 mod intervals;
 pub(crate) mod sessions;
+mod watched;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +15,8 @@ use wirebeat_report::model::{Expectation, Expected, Interval, Report, Stats};
 use wirebeat_traffic::scenario::expect::Statistic;
 use wirebeat_traffic::scenario::{FlowExpectation, Scenario, session};
 use wirebeat_units::{Comparison, human};
+
+pub(crate) use watched::{Watched, Watching};
 
 /// What a scenario expects of the flows of a run, and of intervals. What it expects of sessions in the whole run is judged where they
 /// are counted, because reports do not have the messages of both directions together.
@@ -76,18 +80,31 @@ impl Expectations {
     }
 
     /// Writes into the report what came of them, and the verdict that follows.
-    pub(crate) fn judge(&self, report: &mut Report) {
-        let total = self.of_all.iter().map(|one| flows::judge(one, None, &report.total, report));
-        let total: Vec<Expectation> = total.collect();
+    ///
+    /// What was `watched` decides of intervals where the report has them merged.
+    pub(crate) fn judge(&self, report: &mut Report, watched: Option<&Watched>) {
+        let of_total = |(place, one)| {
+            let mine = watched.and_then(|watched| watched.of_all(place));
+            flows::judge(one, None, &report.total, (report, mine))
+        };
+        let total: Vec<Expectation> = self.of_all.iter().enumerate().map(of_total).collect();
         let of_flow = |flow: &wirebeat_report::model::FlowReport| {
-            let mine = self.of_flows.get(&flow.name)?;
-            let judged = mine.iter().map(|one| flows::judge(one, Some(&flow.name), flow, report));
+            let judged = self.of_flows.get(&flow.name)?.iter().enumerate().map(|(place, one)| {
+                let mine = watched.and_then(|watched| watched.of_flow(&flow.name, place));
+                flows::judge(one, Some(&flow.name), flow, (report, mine))
+            });
             Some(judged.collect::<Vec<_>>())
         };
         let of_flows: Vec<_> = report.flows.iter().map(of_flow).collect();
+        // where the report has no room for all
+        let more = watched.filter(|all| all.session_intervals > report.session_intervals.len());
         let of_group = |group: &wirebeat_report::model::SessionReport| {
-            let mine = self.of_sessions.get(&group.name)?;
-            let judged = mine.iter().map(|one| sessions::judge_intervals(one, group, report));
+            let all = more.and_then(|watched| watched.of_groups.get(&group.name));
+            let judged =
+                self.of_sessions.get(&group.name)?.iter().enumerate().map(|(place, one)| {
+                    let values = all.and_then(|all| all.get(place)).map(Vec::as_slice);
+                    sessions::judge_intervals(one, group, (report, values))
+                });
             Some(judged.collect::<Vec<_>>())
         };
         // those of a group stand at its clients, if these are ours
@@ -141,6 +158,7 @@ impl Found {
 }
 
 /// What was expected, in numbers.
+#[derive(Debug)]
 struct Asked {
     /// As it was written.
     text: String,

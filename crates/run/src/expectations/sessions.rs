@@ -3,13 +3,14 @@
 use wirebeat_meter::session::{SessionSummary, SessionTime};
 use wirebeat_meter::summary::Distribution;
 use wirebeat_report::model::{
-    self, Interval, Report, SessionInterval, SessionRates, SessionReport, Stats,
+    self, Interval, Report, SessionEnd, SessionInterval, SessionRates, SessionReport, Stats,
 };
 use wirebeat_traffic::scenario::session::Expectation;
 use wirebeat_traffic::scenario::session::expect::{BIT_RATES, Measured, SessionLimit, Whole};
 use wirebeat_units::human;
 
 use super::intervals::{self, OneInterval};
+use super::watched::OfEnd;
 use super::{Asked, Found, Unit, statistic_of};
 
 /// What is known of a group at the end of a run.
@@ -58,33 +59,63 @@ pub(crate) fn judge(expectation: &Expectation, group: GroupMeasures<'_>) -> mode
 pub(super) fn judge_intervals(
     expectation: &Expectation,
     group: &SessionReport,
-    report: &Report,
+    (report, watched): (&Report, Option<&[OfEnd]>),
 ) -> model::Expectation {
     let (from, to) = (group.from_ns.unwrap_or(0), group.to_ns.unwrap_or(report.duration_ns));
+    // in a part of an interval there is a part of the rate
+    let counts = |from_ns: u64, to_ns: u64| {
+        let slack = to_ns.saturating_sub(from_ns).max(1) / 100;
+        !matches!(expectation.measured, Measured::Rate(_))
+            || from_ns.saturating_add(slack) >= from && to_ns <= to.saturating_add(slack)
+    };
+    if let Some(watched) = watched {
+        let mine = watched.iter().filter(|one| one.is_client == (group.end == SessionEnd::Client));
+        let measured = mine.filter(|one| counts(one.from_ns, one.to_ns)).map(|one| OneInterval {
+            from_ns: one.from_ns,
+            to_ns: one.to_ns,
+            found: Found::exactly(one.value),
+        });
+        return intervals::decide(&asked(expectation), measured);
+    }
     let measured = report.session_intervals.iter().filter_map(|interval| {
         let mine =
             interval.sessions.iter().find(|one| one.name == group.name && one.end == group.end);
-        let length = interval.to_ns.saturating_sub(interval.from_ns).max(1);
-        let slack = length / 100;
-        let whole = interval.from_ns.saturating_add(slack) >= from
-            && interval.to_ns <= to.saturating_add(slack);
-        let found = match &expectation.measured {
-            // in a part of an interval there is a part of the rate
-            Measured::Rate(_) if !whole => return None,
-            Measured::Rate(name) => {
-                mine.map_or(0.0, |mine| amount(name, mine)) * 1e9 / length as f64
-            }
-            Measured::Counter(name) => match expectation.limit {
-                SessionLimit::Number(_) => mine.map_or(0, |mine| counted(name, mine)) as f64,
-                SessionLimit::Share(_) => share_of_interval(name, mine?)?,
-            },
-            // the language has no others in intervals
-            Measured::Status(_) | Measured::Rcode(_) | Measured::Time { .. } => return None,
-        };
-        let found = Found::exactly(found);
-        Some(OneInterval { from_ns: interval.from_ns, to_ns: interval.to_ns, found })
+        let (from_ns, to_ns) = (interval.from_ns, interval.to_ns);
+        if !counts(from_ns, to_ns) {
+            return None;
+        }
+        let nothing = SessionInterval::default();
+        let found = of_interval(expectation, (from_ns, to_ns), mine.unwrap_or(&nothing))?;
+        Some(OneInterval { from_ns, to_ns, found: Found::exactly(found) })
     });
     intervals::decide(&asked(expectation), measured)
+}
+
+/// What an interval comes to at an end of a group; `None` where it has nothing of it.
+pub(super) fn in_interval(
+    expectation: &Expectation,
+    interval: &Interval,
+    mine: &SessionInterval,
+) -> Option<f64> {
+    of_interval(expectation, (interval.from_ns, interval.to_ns), mine)
+}
+
+fn of_interval(
+    expectation: &Expectation,
+    (from_ns, to_ns): (u64, u64),
+    mine: &SessionInterval,
+) -> Option<f64> {
+    match &expectation.measured {
+        Measured::Rate(name) => {
+            Some(amount(name, mine) * 1e9 / to_ns.saturating_sub(from_ns).max(1) as f64)
+        }
+        Measured::Counter(name) => match expectation.limit {
+            SessionLimit::Number(_) => Some(counted(name, mine) as f64),
+            SessionLimit::Share(_) => share_of_interval(name, mine),
+        },
+        // the language has no others in intervals
+        Measured::Status(_) | Measured::Rcode(_) | Measured::Time { .. } => None,
+    }
 }
 
 /// Whether an interval that has just ended decides it: a rate is not decided.

@@ -85,6 +85,7 @@ fn intervals() -> Vec<Interval> {
                 ..IntervalReceived::default()
             }),
             lost: Some(sent as i64 - received as i64),
+            extremes: None,
         };
         let at = |second: u64| second * 1_000_000_000;
         Interval {
@@ -127,7 +128,7 @@ fn report(flow: FlowReport) -> Report {
 
 fn judged(text: &str, flow: FlowReport) -> Expectation {
     let mut report = report(flow);
-    Expectations::of_all(vec![text.parse().unwrap()]).judge(&mut report);
+    Expectations::of_all(vec![text.parse().unwrap()]).judge(&mut report, None);
     report.total.expectations.remove(0)
 }
 
@@ -276,7 +277,7 @@ fn the_worst_interval_decides() {
     let empty = Report { intervals: Vec::new(), ..report(flow()) };
     let expected = Expectations::of_all(vec!["interval.lost == 0".parse().unwrap()]);
     let mut empty = empty;
-    expected.judge(&mut empty);
+    expected.judge(&mut empty, None);
     assert_eq!(empty.total.expectations[0].outcome(), "UNDECIDED");
 }
 
@@ -356,7 +357,7 @@ fn intervals_without_single_flows_decide_nothing_of_one() {
     let expected = FlowExpectation::from_str("interval.duplicates == 0").unwrap();
     let mut expectations = Expectations::of_all(vec![expected.clone()]);
     expectations.of_flows.insert("voice".to_owned(), vec![expected]);
-    expectations.judge(&mut report);
+    expectations.judge(&mut report, None);
     assert_eq!(report.total.expectations[0].outcome(), "PASS");
     assert_eq!(report.flows[0].expectations[0].outcome(), "UNDECIDED");
 }
@@ -377,11 +378,108 @@ fn an_expectation_that_is_not_met_decides_the_exit_code() {
         ("'delay.p99.9 < 1s'", Verdict::Unmet, 4),
     ] {
         let mut report = report(flow());
-        Expectations::of(&scenario(expect)).judge(&mut report);
+        Expectations::of(&scenario(expect)).judge(&mut report, None);
         assert_eq!((report.verdict, report.exit_code), (verdict, code), "{expect}");
     }
     // what went wrong counts more
     let mut report = Report { verdict: Verdict::Unfinished, exit_code: 1, ..report(flow()) };
-    Expectations::of(&scenario("'lost == 0'")).judge(&mut report);
+    Expectations::of(&scenario("'lost == 0'")).judge(&mut report, None);
     assert_eq!((report.verdict, report.exit_code), (Verdict::Unfinished, 1));
+}
+
+/// A second in which half of the frames were lost, in a run whose report has intervals of eight seconds.
+#[test]
+fn intervals_that_a_report_has_merged_are_judged_one_by_one() {
+    let second = |number: u64, sent: u64, received: u64| Interval {
+        from_ns: number * 1_000_000_000,
+        to_ns: (number + 1) * 1_000_000_000,
+        ..interval_of(sent, received)
+    };
+    let mut live: Vec<Interval> = (0..64).map(|number| second(number, 1000, 1000)).collect();
+    live[20] = second(20, 1000, 500);
+    // before the first departure and after the last, where no rate is asked for
+    live[0] = second(0, 0, 0);
+    live[63] = second(63, 0, 0);
+    let merged = (0..8).map(|number| Interval {
+        from_ns: number * 8_000_000_000,
+        to_ns: (number + 1) * 8_000_000_000,
+        ..interval_of(8000, 8000)
+    });
+    for (text, outcome, measured) in [
+        (
+            "interval.rate.received >= 900pps",
+            "FAIL",
+            "500 pps from 20.0 s to 21.0 s; not met in 1 of 62 intervals",
+        ),
+        (
+            "interval.loss <= 1%",
+            "FAIL",
+            "50.0 % from 20.0 s to 21.0 s; not met in 1 of 62 intervals",
+        ),
+        ("interval.lost <= 500", "PASS", "at worst 500 (from 20.0 s to 21.0 s, of 64 intervals)"),
+        (
+            "interval.rate.sent >= 1kpps",
+            "PASS",
+            "at worst 1.00000 kpps (from 1.00 s to 2.00 s, of 62 intervals)",
+        ),
+    ] {
+        let mut flow = flow();
+        let sent = flow.sent.as_mut().unwrap();
+        (sent.first_departure_ns, sent.last_departure_ns) =
+            (Some(1_000_000_000), Some(62_995_000_000));
+        let mut report = report(flow);
+        report.intervals = merged.clone().collect();
+        for expected in [
+            Expectations::of_all(vec![text.parse().unwrap()]),
+            Expectations {
+                of_flows: BTreeMap::from([("voice".to_owned(), vec![text.parse().unwrap()])]),
+                ..Expectations::default()
+            },
+        ] {
+            let mut watched = Watched::new(&expected).unwrap();
+            live.iter().for_each(|interval| watched.note(&expected, interval));
+            expected.judge(&mut report, Some(&watched));
+            let judged = report.total.expectations.iter().chain(&report.flows[0].expectations);
+            let judged: Vec<_> = judged.collect();
+            assert_eq!(judged.len(), 1);
+            assert_eq!((judged[0].outcome(), &*judged[0].measured), (outcome, measured), "{text}");
+        }
+    }
+}
+
+/// Where the report tells all apart, it has been corrected since they ended.
+#[test]
+fn intervals_that_a_report_tells_apart_are_judged_by_it() {
+    let expected = Expectations::of_all(vec!["interval.lost == 0".parse().unwrap()]);
+    let mut watched = Watched::new(&expected).unwrap();
+    let mut report = report(flow());
+    report.intervals = vec![Interval { to_ns: 1_000_000_000, ..interval_of(1000, 1000) }];
+    watched.note(&expected, &Interval { to_ns: 1_000_000_000, ..interval_of(1000, 999) });
+    expected.judge(&mut report, Some(&watched));
+    assert_eq!(report.total.expectations[0].outcome(), "PASS");
+}
+
+/// An interval in which a flow and the total sent and received so many frames.
+fn interval_of(sent: u64, received: u64) -> Interval {
+    let of = |name: &str| FlowInterval {
+        name: name.to_owned(),
+        sent: Some(IntervalSent { frames: sent, frame_bytes: sent * 64 }),
+        received: Some(IntervalReceived {
+            frames: received,
+            frame_bytes: received * 64,
+            unique: received,
+            ..IntervalReceived::default()
+        }),
+        lost: Some(sent as i64 - received as i64),
+        extremes: None,
+    };
+    Interval {
+        from_ns: 0,
+        to_ns: 0,
+        total: of("total"),
+        flows: vec![of("voice")],
+        sessions: Vec::new(),
+        expired: None,
+        cpus: None,
+    }
 }

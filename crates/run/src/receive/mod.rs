@@ -38,7 +38,7 @@ use crate::engines::{
     self, Ability, Choice, Engine, EngineReason, InMemory, RxOpening, driver, fastest,
 };
 use crate::error::RunError;
-use crate::expectations::Expectations;
+use crate::expectations::{Expectations, Watching};
 use crate::facts;
 use crate::flows;
 use crate::intervals::Timeline;
@@ -134,6 +134,9 @@ pub fn receive(
         receiver.mode
     ));
     timestamps::told(&port).inspect(|told| observer.notice(told));
+    let expected = Expectations::of_all(request.expect.clone());
+    let mut watching = Watching::new(observer, &expected, None);
+    let observer: &mut dyn Observer = &mut watching;
     let mut timeline = timeline(request, of_clocks(&day));
     timeline.keep_histograms(observer.wants_histograms());
     let beat = timeline.beat();
@@ -189,7 +192,8 @@ pub fn receive(
     let mut report = assemble(facts, None, Some(side));
     let told = timeline.finish(&mut report, (Some(lasted), lasted));
     told.iter().for_each(|interval| observer.interval(interval));
-    Expectations::of_all(request.expect.clone()).judge(&mut report);
+    let watched = watching.watched();
+    expected.judge(&mut report, watched.as_ref());
     report.exit_code = report.verdict.exit().and(outputs).code();
     Ok(report)
 }

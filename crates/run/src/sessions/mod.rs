@@ -52,7 +52,7 @@ use carrier::Carriage;
 pub(crate) use carrier::Carrier;
 use claims::Claims;
 pub(crate) use granted::GrantedServer;
-pub(crate) use own::OwnParts;
+pub(crate) use own::{OwnParts, own_stack};
 use worker::{Job, Lost, Worker};
 
 /// From the decision to start until the first session is due: threads get going in the meantime.

@@ -4,8 +4,11 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use wirebeat_endpoint::{Listener, Settings};
+use wirebeat_endpoint::{Listener, OwnStack, Settings};
+use wirebeat_engine::clock::Clock;
+use wirebeat_engine::port::{RxPort, TxPort};
 use wirebeat_engine::steering::{Shard, is_of};
+use wirebeat_host::large_pages;
 use wirebeat_neighbours::{
     AddressPair, Hosts, Link, NEXT_HOPS_MAX, Neighbours, Role, Settings as HostSettings,
     StationRange,
@@ -70,6 +73,20 @@ impl OwnParts {
             frame_max: self.frame_max,
         }
     }
+}
+
+/// Our own TCP over these halves of a port, in large pages where it is for very many sessions.
+pub(crate) fn own_stack<P: TxPort, R: RxPort, C: Clock>(
+    settings: Settings,
+    halves: (P, R),
+    clock: C,
+    neighbours: Neighbours,
+) -> OwnStack<P, R, C> {
+    let entries = settings.limits.sessions.max(settings.limits.time_wait);
+    let stack = OwnStack::new(settings, halves, clock, neighbours);
+    // a wish: where the system has none, a segment takes longer and that is all
+    large_pages::ask_for_tables(entries);
+    stack
 }
 
 /// A TCP for each core of a port.

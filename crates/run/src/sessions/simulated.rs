@@ -19,7 +19,7 @@ use wirebeat_traffic::schedule::Shard;
 use wirebeat_units::{BufferLen, Nanos};
 
 use super::carrier::Carrier;
-use super::own::OwnParts;
+use super::own::{self, OwnParts};
 use super::worker::{
     CLOSING, EndSamples, Finished, LEAVE, LEAVING, Shared, ShownInterval, ends, leaving,
 };
@@ -135,7 +135,7 @@ impl Simulation {
                 rx.tap(arrived);
             }
             let onlooker = clock.of_onlooker();
-            let stack = OwnStack::new(end.parts.settings, (tx, rx), onlooker, neighbours);
+            let stack = own::own_stack(end.parts.settings, (tx, rx), onlooker, neighbours);
             let stack = TlsStack::new(stack, end.tls);
             let core = Shard { core: 0, cores: 1 };
             let (drift, waiting) = (self.drift, Waiting::Sleep);

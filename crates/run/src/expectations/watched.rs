@@ -1,0 +1,263 @@
+//! Expectations on intervals, judged as these end. A report has room for some hundreds of intervals, and those of a long run are merged
+//! in it: what happened in one second of an hour is not to be seen in them.
+//!
+//! A flow's rate is judged in intervals in which the flow was under way all the time, which is known at the end of the run only. What
+//! comes of the intervals is added up here in such a way that it can be decided then, in the same memory however many there are.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use wirebeat_report::model::{FlowInterval, Interval};
+use wirebeat_traffic::scenario::FlowExpectation;
+use wirebeat_units::Nanos;
+
+use super::intervals::{OneInterval, Tally};
+use super::{Asked, Expectations, flows, sessions};
+use crate::observe::{Observer, Progress, Stop};
+
+/// The most values of sessions that are kept: 24 MB.
+const VALUES_MAX: usize = 1 << 20;
+
+/// What came of the intervals of a run, for each expectation on them.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    of_all: Vec<Option<UnderWay>>,
+    of_flows: BTreeMap<String, Vec<Option<UnderWay>>>,
+    /// Of each expectation of a group, at each end of it that is here.
+    pub(super) of_groups: BTreeMap<String, Vec<Vec<OfEnd>>>,
+    /// How many intervals of flows there were, and of sessions.
+    flow_intervals: usize,
+    pub(super) session_intervals: usize,
+    values: usize,
+}
+
+/// What an interval came to at an end of a group: the place of the end in the interval's list, when it was, and the number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OfEnd {
+    pub(super) is_client: bool,
+    pub(super) from_ns: u64,
+    pub(super) to_ns: u64,
+    pub(super) value: f64,
+}
+
+/// Intervals between the first and the last departure of a flow, as far as that is known.
+#[derive(Debug)]
+pub(super) struct UnderWay {
+    asked: Asked,
+    /// Whether intervals without departures at the beginning and at the end are left out.
+    edges: bool,
+    /// The one with the first departure, which the flow may have been under way in for a part of the time.
+    first: Option<OneInterval>,
+    /// Those that count in any case.
+    sure: Tally,
+    /// The last one with a departure.
+    last: Option<OneInterval>,
+    /// Those after it, which count if there is another departure.
+    after: Tally,
+}
+
+impl UnderWay {
+    fn new(expectation: &FlowExpectation) -> UnderWay {
+        UnderWay {
+            asked: flows::asked(expectation),
+            edges: flows::has_edges(expectation),
+            first: None,
+            sure: Tally::default(),
+            last: None,
+            after: Tally::default(),
+        }
+    }
+
+    fn note(&mut self, one: OneInterval, departs: bool) {
+        let UnderWay { asked, edges, first, sure, last, after } = self;
+        match (*edges, departs, first.is_some()) {
+            (false, ..) => sure.add(asked, one),
+            (true, true, false) => *first = Some(one),
+            (true, false, false) => {}
+            (true, true, true) => {
+                sure.join(asked, std::mem::take(after));
+                if let Some(before) = last.replace(one) {
+                    sure.add(asked, before);
+                }
+            }
+            (true, false, true) => after.add(asked, one),
+        }
+    }
+
+    /// All that count, of a flow that was under way all the time of an interval if `is_whole` says so.
+    pub(super) fn tally(&self, is_whole: impl Fn(&OneInterval) -> bool) -> Tally {
+        // in the order of time: of those that are as far from it the first is told
+        let mut all = Tally::default();
+        let mut add = |all: &mut Tally, edge: &Option<OneInterval>| {
+            if let Some(edge) = edge.as_ref().filter(|edge| is_whole(edge)) {
+                all.add(&self.asked, edge.clone());
+            }
+        };
+        add(&mut all, &self.first);
+        all.join(&self.asked, self.sure.clone());
+        add(&mut all, &self.last);
+        all
+    }
+}
+
+impl Watched {
+    /// For what is expected of intervals; `None` where that is nothing.
+    pub(super) fn new(expected: &Expectations) -> Option<Watched> {
+        let each = |all: &Vec<FlowExpectation>| -> Vec<Option<UnderWay>> {
+            all.iter().map(|one| one.each_interval.then(|| UnderWay::new(one))).collect()
+        };
+        let watched = Watched {
+            of_all: each(&expected.of_all),
+            of_flows: expected
+                .of_flows
+                .iter()
+                .map(|(name, all)| (name.clone(), each(all)))
+                .collect(),
+            of_groups: expected
+                .of_sessions
+                .iter()
+                .map(|(name, all)| (name.clone(), vec![Vec::new(); all.len()]))
+                .collect(),
+            ..Watched::default()
+        };
+        let mut flows = watched.of_all.iter().chain(watched.of_flows.values().flatten());
+        (flows.any(Option::is_some) || !watched.of_groups.is_empty()).then_some(watched)
+    }
+
+    /// What came of an expectation on all flows, and of how many intervals.
+    pub(super) fn of_all(&self, place: usize) -> Option<(&UnderWay, usize)> {
+        Some((self.of_all.get(place)?.as_ref()?, self.flow_intervals))
+    }
+
+    /// The same of one on a flow.
+    pub(super) fn of_flow(&self, name: &str, place: usize) -> Option<(&UnderWay, usize)> {
+        Some((self.of_flows.get(name)?.get(place)?.as_ref()?, self.flow_intervals))
+    }
+
+    /// An interval has ended.
+    pub(super) fn note(&mut self, expected: &Expectations, interval: &Interval) {
+        self.note_flows(expected, interval);
+        self.note_sessions(expected, interval);
+    }
+
+    fn note_flows(&mut self, expected: &Expectations, interval: &Interval) {
+        if interval.total.sent.is_none() && interval.total.received.is_none() {
+            // one of sessions alone
+            return;
+        }
+        self.flow_intervals += 1;
+        for (one, watched) in expected.of_all.iter().zip(&mut self.of_all) {
+            note_flow(one, watched, interval, &interval.total);
+        }
+        if self.of_flows.is_empty() {
+            return;
+        }
+        let by_name: BTreeMap<&str, &FlowInterval> =
+            interval.flows.iter().map(|flow| (flow.name.as_str(), flow)).collect();
+        let nothing = FlowInterval::default();
+        for (name, all) in &mut self.of_flows {
+            let mine = by_name.get(name.as_str()).copied().unwrap_or(&nothing);
+            let expected = expected.of_flows.get(name).map(Vec::as_slice).unwrap_or_default();
+            for (one, watched) in expected.iter().zip(all) {
+                note_flow(one, watched, interval, mine);
+            }
+        }
+    }
+
+    fn note_sessions(&mut self, expected: &Expectations, interval: &Interval) {
+        if interval.sessions.is_empty() {
+            return;
+        }
+        self.session_intervals += 1;
+        for (name, all) in &mut self.of_groups {
+            let expected = expected.of_sessions.get(name).map(Vec::as_slice).unwrap_or_default();
+            for mine in interval.sessions.iter().filter(|one| one.name == *name) {
+                for (one, values) in expected.iter().zip(&mut *all) {
+                    let Some(value) = sessions::in_interval(one, interval, mine) else { continue };
+                    if self.values < VALUES_MAX {
+                        self.values += 1;
+                        let is_client = mine.end == wirebeat_report::model::SessionEnd::Client;
+                        let Interval { from_ns, to_ns, .. } = *interval;
+                        values.push(OfEnd { is_client, from_ns, to_ns, value });
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn note_flow(
+    expectation: &FlowExpectation,
+    watched: &mut Option<UnderWay>,
+    interval: &Interval,
+    mine: &FlowInterval,
+) {
+    let Some(watched) = watched else { return };
+    let Some(found) = flows::in_interval(expectation, interval, mine) else { return };
+    let one = OneInterval { from_ns: interval.from_ns, to_ns: interval.to_ns, found };
+    watched.note(one, mine.sent.is_some_and(|sent| sent.frames > 0));
+}
+
+/// Looks at the intervals that an observer is told of.
+pub(crate) struct Watching<'a> {
+    inner: &'a mut dyn Observer,
+    expected: &'a Expectations,
+    watched: Option<Watched>,
+    /// Asked to stop when an interval breaks what is expected of each.
+    aborts: Option<&'a Stop>,
+}
+
+impl<'a> Watching<'a> {
+    pub(crate) fn new(
+        inner: &'a mut dyn Observer,
+        expected: &'a Expectations,
+        aborts: Option<&'a Stop>,
+    ) -> Watching<'a> {
+        Watching { inner, expected, watched: Watched::new(expected), aborts }
+    }
+
+    /// What came of the intervals.
+    pub(crate) fn watched(self) -> Option<Watched> {
+        self.watched
+    }
+}
+
+impl Observer for Watching<'_> {
+    fn progress(&mut self, progress: &Progress) {
+        self.inner.progress(progress);
+    }
+
+    fn watches(&self) -> bool {
+        self.inner.watches()
+    }
+
+    fn wants_histograms(&self) -> bool {
+        self.inner.wants_histograms()
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        if let Some(watched) = &mut self.watched {
+            watched.note(self.expected, interval);
+        }
+        if let Some(stop) = self.aborts
+            && !stop.asked()
+            && let Some(broken) = self.expected.broken_by(interval)
+        {
+            self.inner.notice(&format!("ended by --abort-on-fail: {broken}"));
+            stop.ask(Stop::BROKEN);
+        }
+        self.inner.interval(interval);
+    }
+
+    fn notice(&mut self, message: &str) {
+        self.inner.notice(message);
+    }
+
+    fn begins(&mut self, start: Nanos) {
+        self.inner.begins(start);
+    }
+
+    fn listening(&mut self, address: SocketAddr) {
+        self.inner.listening(address);
+    }
+}
