@@ -223,8 +223,19 @@ const WEB_SERVER: &[Flag] = &[
 const OF_FRAMES: [&str; 4] = ["peer", "key", "key-file", "control"];
 
 /// Flags of `load` and `serve` that say nothing of it: the wire of another tool, which has no scenario, and how it is changed.
-const OF_SESSIONS: [&str; 7] =
-    ["iperf3", "iperf2", "udp", "in-turn", "max-duration", "control", "key"];
+const OF_SESSIONS: [&str; 11] = [
+    "iperf3",
+    "iperf2",
+    "udp",
+    "in-turn",
+    "max-duration",
+    "ditg",
+    "round-trips",
+    "data-port",
+    "log",
+    "control",
+    "key",
+];
 
 /// Flags of `load`, `replay` and `send`, which repeat a run.
 const REPEATED: [&str; 2] = ["repeat", "warmup"];

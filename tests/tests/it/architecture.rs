@@ -134,6 +134,12 @@ const TABLE: &[Row] = &[
         rule: "another tool's wire knows nothing of scenarios, runs and reports",
     },
     Row {
+        name: "ditg",
+        may_know: &["units", "meter", "sockets"],
+        tests: &["testbed"],
+        rule: "another tool's signalling and flows know nothing of scenarios, runs and reports",
+    },
+    Row {
         name: "sockets",
         may_know: &["units", "converse", "host"],
         tests: &["testbed"],
@@ -196,6 +202,7 @@ const TABLE: &[Row] = &[
             "converse",
             "dns",
             "iperf",
+            "ditg",
             "sockets",
             "tls",
             "engine",
