@@ -190,10 +190,14 @@ impl Receiver {
         // a server at one address receives there; one at any, where the sender sends to, as far as that is an address of this machine
         let asked = Some(asked).filter(|_| self.listening.is_unspecified());
         let asked = asked.filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
-        let candidates = [asked, Some(peer.local)].into_iter().flatten();
+        // that of the connection knows the interface of a link-local one
+        let asked = asked.filter(|ip| *ip != peer.local.ip());
+        let mut local = peer.local;
+        local.set_port(number);
+        let asked = asked.map(|ip| SocketAddr::new(ip, number));
+        let candidates = [asked, Some(local)].into_iter().flatten();
         let mut failed = None;
-        for ip in candidates {
-            let address = SocketAddr::new(ip, number);
+        for address in candidates {
             let same = |port: &Port| {
                 number != 0
                     && port.transport == request.transport

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use rustix::event::epoll::EventFlags;
 use rustix::net::{SendFlags, send, sockopt};
@@ -33,7 +33,7 @@ pub(super) struct Peer {
     /// The other end of the connection.
     pub address: SocketAddr,
     /// This end of it, in the form of the socket.
-    pub local: IpAddr,
+    pub local: SocketAddr,
     /// The number of the connection, in the order in which they came.
     pub serial: u64,
 }
@@ -255,7 +255,7 @@ impl Signalling {
             let now = clock();
             let serial = self.accepted;
             self.accepted += 1;
-            let peer = Peer { address: canonical(address), local: local.ip(), serial };
+            let peer = Peer { address: canonical(address), local, serial };
             let connection = Connection {
                 stream,
                 peer,

@@ -121,7 +121,9 @@ impl Data {
         port: &mut Port,
         flows: &mut Flows,
     ) -> Result<(), DataEnd> {
-        let read = bytes.len();
+        // with what came before it was known whose it is
+        let before = if self.flow.is_none() { self.have } else { 0 };
+        let read = before.saturating_add(bytes.len());
         while !bytes.is_empty() {
             let flow = match self.flow {
                 Some(flow) => flow,
