@@ -446,7 +446,7 @@ fn every_flag_that_there_is_is_tried() {
         let of_frames = OF_FRAMES.into_iter().filter(|_| !sessions);
         let of_sessions = OF_SESSIONS.into_iter().filter(|_| sessions);
         // servers start nothing that could change, and ask for no test
-        let of_clients = ["control", "udp", "in-turn", "key"];
+        let of_clients = ["control", "udp", "in-turn", "key", "round-trips", "data-port"];
         let of_sessions = of_sessions.filter(|flag| match name {
             "load" => *flag != "max-duration",
             _ => !of_clients.contains(flag),

@@ -108,6 +108,7 @@ pub struct Args {
 /// Accepts.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     refuse_frames(&args.report)?;
+    args.ditg.check_alone()?;
     if let Some(wire) = args.tool.wire() {
         let server = WireServer { wire, address: one_address(&args.listen, wire.name())? };
         return iperf::serve(server, args.tool.serving(), output);
@@ -130,7 +131,8 @@ fn one_address(listen: &[Listen], tool: &str) -> Result<SocketAddr, Failure> {
     match listen {
         [one] if one.ports.len() == 1 => Ok(SocketAddr::new(one.address, one.ports.get(0))),
         _ => {
-            let why = fault!("a server of {tool} listens at one address and port"; "give one --listen");
+            let why =
+                fault!("a server of {tool} listens at one address and port"; "give one --listen");
             Err(Failure::usage(why).at("--listen"))
         }
     }

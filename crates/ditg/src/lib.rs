@@ -5,11 +5,11 @@
 //! | receiver, for `ITGSend` | [`Server::bind`], [`Server::run`] |
 //! | sender, to `ITGRecv` | [`client::run`] |
 //!
-//! Flows go over UDP and TCP, measured one way or as round trips. Both roles tell what happens as [`Event`]s, and leave a [`FlowResult`] of
-//! each flow; both write the log that `ITGDec` reads where they are given a [`LogFile`]. Each role is one thread, that of its caller, in the
-//! network namespace of that thread, and looks twenty times a second whether it is to stop. What a sender may ask a receiver for is
-//! bounded ([`Limits`]): nothing that it says names a file, a host or an address that is not its own; packets are taken from the host of its
-//! signalling connection alone, and sent back to that host alone.
+//! Flows go over UDP and TCP, measured one way or as round trips. Both roles tell what happens as [`Event`]s, and leave a
+//! [`FlowResult`] of each flow; both write the log that `ITGDec` reads where they are given a [`LogFile`]. Each role is one thread,
+//! that of its caller, in the network namespace of that thread, and looks twenty times a second whether it is to stop. What a
+//! sender may ask a receiver for is bounded ([`Limits`]): nothing that it says names a file, a host or an address that is not its
+//! own; packets are taken from the host of its signalling connection alone, and sent back to that host alone.
 //!
 //! ```no_run
 //! use wirebeat_ditg::{Event, FlowSpec, Server, ServerOptions, client};
@@ -31,8 +31,9 @@
 //! # }
 //! ```
 //!
-//! Layers: [`control`] is the signalling and [`payload`] the headers of packets, both sans I/O; [`log`] the binary log; `measurement` what is
-//! counted; `server` and `client` the two roles; [`result`] what comes out. Knows nothing of scenarios, runs and reports.
+//! Layers: [`control`] is the signalling and [`payload`] the headers of packets, both sans I/O; [`log`] the binary log;
+//! `measurement` what is counted; `server` and `client` the two roles; [`result`] what comes out. Knows nothing of scenarios, runs
+//! and reports.
 
 pub mod client;
 pub mod control;

@@ -7,7 +7,8 @@
 //! |      |        |             |                  | h    | min | h    | min    |      | text       | text          | s    | s    |
 //! +------+--------+-------------+------------------+------+------+------+------+------+------------+---------------+------+------+
 //! ```
-//! The last two are floating-point numbers; times are UTC, of the day. Which file a log is, only the caller says: no message of a peer does.
+//! The last two are floating-point numbers; times are UTC, of the day. Which file a log is, only the caller says: no message of a
+//! peer does.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

@@ -1,7 +1,7 @@
 //! What is measured of the packets of one flow as they come.
 //!
-//! Numbers are judged by the meter's tracker, which knows duplicates and late packets; delays are by the clocks of both hosts. Memory is
-//! bounded for each flow: a window of numbers, and histograms. It reads no clock.
+//! Numbers are judged by the meter's tracker, which knows duplicates and late packets; delays are by the clocks of both hosts.
+//! Memory is bounded for each flow: a window of numbers, and histograms. It reads no clock.
 
 use wirebeat_meter::memory::Memory;
 use wirebeat_meter::sequence::{BASE, SequenceTracker};
@@ -81,6 +81,11 @@ impl Measurement {
     /// Bytes of their payload.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// When the last packet came; zero before the first.
+    pub fn last_at(&self) -> Nanos {
+        self.last_at
     }
 
     /// From the first packet to the last.

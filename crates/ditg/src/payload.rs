@@ -8,8 +8,8 @@
 //! | flow   | number | size   |                          short; the size is there over TCP alone
 //! +--------+--------+--------+
 //! ```
-//! All big-endian (ITGSend.cpp of 2.8.1). Numbers count from 1, seconds from midnight, UTC. The size is that of the whole message. Where
-//! nothing is in front (`-p 2`), a datagram is a packet, and over TCP what one read gives.
+//! All big-endian (ITGSend.cpp of 2.8.1). Numbers count from 1, seconds from midnight, UTC. The size is that of the whole message.
+//! Where nothing is in front (`-p 2`), a datagram is a packet, and over TCP what one read gives.
 
 use wirebeat_units::Nanos;
 

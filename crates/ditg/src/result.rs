@@ -12,15 +12,15 @@ use crate::control::{Meter, PayloadKind, Transport};
 pub enum FlowEnd {
     /// Both ends agreed that it is over.
     InOrder,
-    /// The sender said that it could not send it, or closed the signalling connection before its end.
+    /// The other end gave it up, or closed a connection before its end.
     ClosedEarly,
-    /// The sender no longer answers.
+    /// The other end no longer answers.
     Silent,
     /// It lasted longer than a flow may.
     TooLong,
-    /// Over TCP: what came is none of D-ITG's messages.
+    /// What came is none of D-ITG's messages.
     Malformed,
-    /// The other end's socket broke, or ours.
+    /// This end's socket broke.
     Broken,
     /// This end was asked to stop.
     Stopped,

@@ -60,6 +60,8 @@ fn set_ds(socket: BorrowedFd<'_>, to: SocketAddr, ds: u8) -> io::Result<()> {
 /// A UDP socket with a peer.
 pub(crate) fn udp_to(to: SocketAddr, ds: u8) -> io::Result<UdpSocket> {
     let socket = open(to, SocketType::DGRAM)?;
+    // for what comes back, as much as the system gives
+    let _ = sockopt::set_socket_recv_buffer_size(&socket, BUFFER);
     set_ds(socket.as_fd(), to, ds)?;
     rustix::net::connect(&socket, &to)?;
     Ok(socket.into())

@@ -23,12 +23,11 @@ use crate::watch::Watched;
 pub struct DitgLoadArgs {
     /// Instead: flows to an ITGRecv, with --udp, --streams, --round-trips, --bytes or --time, --rate, --size
     ///
-    /// The receiver is ITGRecv or 'wirebeat serve --ditg'; its signalling is at port 9000 unless another is written. Each flow is asked
-    /// for, sent at --rate (100Mbps of payload, or packets: 1000/s) and closed, as ITGSend does it.
+    /// The receiver is ITGRecv or 'wirebeat serve --ditg'; its signalling is at port 9000 unless another is written. Each flow is
+    /// asked for, sent at --rate (100Mbps of payload, or packets: 1000/s) and closed, as ITGSend does it.
     #[arg(
         long,
         value_name = "HOST[:PORT]",
-        group = "datagrams",
         conflicts_with_all = [
             "target", "iperf3", "iperf2", "departures", "users", "think", "hold", "count", "limit", "timeout", "clients", "program",
             "requests", "request_think", "pipeline", "server_closes", "method", "header", "body", "expect_status", "expect_size",
@@ -54,6 +53,21 @@ impl DitgLoadArgs {
     pub fn receiver(&self) -> Option<&HostPort> {
         self.ditg.as_ref()
     }
+
+    /// That flags of its own stand beside --ditg: clap leaves out what a flag needs where that is excluded by another.
+    ///
+    /// # Errors
+    /// The first that stands without it.
+    pub fn check_alone(&self) -> Result<(), Failure> {
+        check_alone(
+            self.ditg.is_some(),
+            &[
+                ("--round-trips", self.round_trips),
+                ("--data-port", self.data_port.is_some()),
+                ("--log", self.log.is_some()),
+            ],
+        )
+    }
 }
 
 /// A receiver for the senders of D-ITG.
@@ -62,8 +76,8 @@ impl DitgLoadArgs {
 pub struct DitgServeArgs {
     /// Instead: receive the flows of D-ITG's ITGSend over UDP and TCP, of any number of senders at once, at one --listen
     ///
-    /// Only packets from the host of a sender's signalling connection are taken, and sent back where it asks for round trips. A sender chooses
-    /// the port of a flow, from 1024 on, and never a file: logs that it asks for (-x, -X) are not written.
+    /// Only packets from the host of a sender's signalling connection are taken, and sent back where it asks for round trips. A
+    /// sender chooses the port of a flow, from 1024 on, and never a file: logs that it asks for (-x, -X) are not written.
     #[arg(
         long,
         conflicts_with_all = [
@@ -76,6 +90,26 @@ pub struct DitgServeArgs {
     /// With --ditg: a record of each packet in D-ITG's binary log, which ITGDec reads; 16 GiB at most
     #[arg(long, value_name = "FILE", requires = "ditg")]
     log: Option<PathBuf>,
+}
+
+impl DitgServeArgs {
+    /// As [`DitgLoadArgs::check_alone`].
+    ///
+    /// # Errors
+    /// See there.
+    pub fn check_alone(&self) -> Result<(), Failure> {
+        check_alone(self.ditg, &[("--log", self.log.is_some())])
+    }
+}
+
+fn check_alone(ditg: bool, flags: &[(&str, bool)]) -> Result<(), Failure> {
+    match flags.iter().find(|(_, given)| *given && !ditg) {
+        Some((flag, _)) => {
+            let why = fault!("only flows of D-ITG have this flag"; "leave it out, or give --ditg");
+            Err(Failure::usage(why).at(*flag))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Sends flows to the receiver at `host`.
@@ -218,6 +252,7 @@ mod tests {
     fn of(line: &str) -> Result<FlowSpec, Failure> {
         let line = Line::try_parse_from(line.split_whitespace());
         let line = line.map_err(|error| crate::usage::explain(&error))?;
+        line.args.ditg.check_alone()?;
         let spec = spec(&line.args)?;
         check_expected(&line.args.expect, spec.meter)?;
         Ok(spec)
@@ -250,8 +285,11 @@ mod tests {
             ("--ditg lab --iperf3 lab", "do not go together"),
             ("--ditg lab --reverse", "do not go together"),
             ("--ditg lab --expect response.p99<5ms", "--expect: the sender of such flows"),
-            ("http://lab/ --udp --count 1", "--udp"),
-            ("http://lab/ --round-trips --count 1", "--round-trips"),
+            (
+                "http://lab/ --round-trips --count 1",
+                "--round-trips: only flows of D-ITG have this flag; leave it out, or give --ditg",
+            ),
+            ("--iperf3 lab --log x", "--log: only flows of D-ITG"),
         ] {
             let said = of(line).map(|spec| format!("{spec:?}")).unwrap_err().sentence();
             assert!(said.contains(says), "{line}: {said}");

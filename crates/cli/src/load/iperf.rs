@@ -24,7 +24,6 @@ pub struct LoadArgs {
     #[arg(
         long,
         value_name = "HOST[:PORT]",
-        group = "datagrams",
         conflicts_with_all = [
             "target", "iperf2", "ditg", "departures", "users", "think", "hold", "count", "limit", "timeout", "clients", "program",
             "requests", "request_think", "pipeline", "server_closes", "method", "header", "body", "expect_status", "expect_size",
@@ -52,7 +51,7 @@ pub struct LoadArgs {
     iperf2: Option<HostPort>,
     /// With --iperf3 and --ditg: datagrams instead of TCP, at --rate and of --size [default of --size: with --iperf3 what the path carries
     /// in one packet; with --ditg 512B]
-    #[arg(long, requires = "datagrams", conflicts_with_all = ["mss", "congestion"])]
+    #[arg(long, conflicts_with_all = ["mss", "congestion"])]
     pub(super) udp: bool,
     /// With --iperf2: first the client sends, then the server, each for the whole time or amount (iperf's -r)
     #[arg(long, requires = "iperf2", conflicts_with_all = ["reverse", "both_ways"])]
@@ -180,7 +179,6 @@ pub fn serve(server: WireServer, serving: Serving, output: &mut Output) -> Resul
 fn spec(wire: Wire, args: &Args) -> Result<TestSpec, Failure> {
     let usual = TestSpec::default();
     let protocol = if args.tool.udp { Protocol::Udp } else { Protocol::Tcp };
-    // clap leaves out what a flag needs where that is excluded by another
     if args.tool.udp && wire != Wire::Iperf3 {
         let why = fault!("only TCP is spoken with iperf 2"; "give --iperf3");
         return Err(Failure::usage(why).at("--udp"));

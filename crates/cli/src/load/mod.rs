@@ -359,6 +359,7 @@ struct RunArgs {
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     refuse_frames(&args.report)?;
     args.repeat.check(&args.watch, &args.report)?;
+    args.ditg.check_alone()?;
     if let Some((wire, host)) = args.tool.server() {
         if !args.repeat.is_once() {
             let why = "the wire of another tool has one test, and nothing before it";
@@ -372,6 +373,10 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
             return Err(Failure::usage(why).at("--repeat, --warmup").hint("leave them out"));
         }
         return ditg::load(host, args, output);
+    }
+    if args.tool.udp {
+        let why = fault!("only tests of other tools have this flag"; "give --iperf3 or --ditg, or write --transport udp");
+        return Err(Failure::usage(why).at("--udp"));
     }
     let scenario = scenario::scenario(args)?;
     if args.print_scenario {

@@ -216,11 +216,7 @@ impl Flow {
     }
 
     /// Writes more of the present packet to the stream: whether it took all.
-    pub fn send_rest(
-        &mut self,
-        plan: &Plan,
-        log: &mut Option<&mut LogFile>,
-    ) -> io::Result<bool> {
+    pub fn send_rest(&mut self, plan: &Plan, log: &mut Option<&mut LogFile>) -> io::Result<bool> {
         while self.rest > 0 {
             let from = self.packet.len().saturating_sub(self.rest);
             let bytes = self.packet.get(from..).unwrap_or_default();
@@ -324,7 +320,8 @@ impl Flow {
                     let header = Header::read(&coming.head, Transport::Tcp, kind);
                     // what comes back is what was sent
                     let size = self.packet.len();
-                    let header = header.filter(|of| of.size.map(|size| size as usize) == Some(size));
+                    let header =
+                        header.filter(|of| of.size.map(|size| size as usize) == Some(size));
                     (header.ok_or(io::ErrorKind::InvalidData)?, size - needed)
                 }
             };
@@ -454,8 +451,7 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(|index| timed.due(index, start)), dues);
         // one that is behind does not send on for ever
         assert_eq!(timed.due(1, start.saturating_add(Nanos::from_secs(2))), None);
-        let counted =
-            Plan { spec: FlowSpec { amount: Amount::Packets(2), ..usual }, start };
+        let counted = Plan { spec: FlowSpec { amount: Amount::Packets(2), ..usual }, start };
         let late = start.saturating_add(Nanos::from_secs(9));
         assert_eq!([1, 2].map(|index| counted.due(index, late)), [at(333_333_333), None]);
         let fast = Plan { spec: FlowSpec { rate: None, ..usual }, start };

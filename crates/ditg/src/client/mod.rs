@@ -1,4 +1,5 @@
-//! A sender of flows to `ITGRecv`: `signalling.rs` asks for them and ends them, `sending.rs` is the loop between, `flow.rs` one flow.
+//! A sender of flows to `ITGRecv`: `signalling.rs` asks for them and ends them, `sending.rs` is the loop between, `flow.rs` one
+//! flow.
 //!
 //! All of it is one thread: it sends each packet when it is due by the rate, and meanwhile takes what comes back.
 
@@ -23,7 +24,8 @@ use signalling::Signalling;
 /// How long a connection may take to be established.
 const CONNECT: Nanos = Nanos::from_secs(10);
 
-/// Sends flows to the receiver whose signalling is at this address. Packets are recorded in `log`: with round trips, those that came back.
+/// Sends flows to the receiver whose signalling is at this address. Packets are recorded in `log`: with round trips, those that
+/// came back.
 ///
 /// # Errors
 /// The flows are invalid, the receiver cannot be reached, or does not take them. What breaks later is told in the result.
@@ -63,22 +65,13 @@ pub fn run(
     let ended = sending.run(&mut signalling, stop, events);
     let time = sending.time();
     let mut flows = sending.into_flows();
-    let mut end = match ended {
-        Ok(Ended::All) => LoadEnd::Completed,
-        Ok(Ended::Stopped) => LoadEnd::Stopped,
-        Err(error) => LoadEnd::Failed(error.fault()),
-    };
     flows.iter_mut().for_each(Flow::shut);
     // a receiver that fell silent or broke is not asked again
-    if !matches!(end, LoadEnd::Failed(_))
-        && let Err(error) = release(&mut signalling, &flows)
-    {
-        end = LoadEnd::Failed(error.fault());
-    }
-    let flow_end = match &end {
-        LoadEnd::Completed => FlowEnd::InOrder,
-        LoadEnd::Stopped => FlowEnd::Stopped,
-        LoadEnd::Failed(_) => FlowEnd::Broken,
+    let released = ended.and_then(|ended| release(&mut signalling, &flows).map(|()| ended));
+    let (mut end, flow_end) = match released {
+        Ok(Ended::All) => (LoadEnd::Completed, FlowEnd::InOrder),
+        Ok(Ended::Stopped) => (LoadEnd::Stopped, FlowEnd::Stopped),
+        Err(error) => (LoadEnd::Failed(error.fault()), end_of(&error)),
     };
     let results: Vec<_> = flows.iter().map(|flow| flow.result(spec, flow_end)).collect();
     results.iter().for_each(|result| events(Event::Ended(result)));
@@ -86,6 +79,26 @@ pub fn run(
         end = LoadEnd::Failed(fault!("cannot write the log: {error}"));
     }
     Ok(LoadResult { flows: results, time, end })
+}
+
+/// How flows end that break so.
+fn end_of(error: &Error) -> FlowEnd {
+    use std::io::ErrorKind;
+    let of_receiver = [
+        ErrorKind::BrokenPipe,
+        ErrorKind::ConnectionAborted,
+        ErrorKind::ConnectionReset,
+        ErrorKind::UnexpectedEof,
+    ];
+    match error {
+        Error::Silent { .. } => FlowEnd::Silent,
+        Error::Closed { .. } | Error::FlowRefused { .. } => FlowEnd::ClosedEarly,
+        Error::Socket { source, .. } if of_receiver.contains(&source.kind()) => {
+            FlowEnd::ClosedEarly
+        }
+        Error::Control(_) => FlowEnd::Malformed,
+        _ => FlowEnd::Broken,
+    }
 }
 
 /// Closes the flows and the connection.

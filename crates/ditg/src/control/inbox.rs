@@ -1,7 +1,7 @@
 //! What came over a signalling connection and was not used yet.
 //!
-//! The caller adds what it read and takes messages until none is complete; only then it reads again. So an inbox holds at most a part of
-//! one message ([`message::LEN_MAX`]) and one read.
+//! The caller adds what it read and takes messages until none is complete; only then it reads again. So an inbox holds at most a
+//! part of one message ([`message::LEN_MAX`]) and one read.
 
 use super::{ControlError, Message, message};
 

@@ -1,7 +1,7 @@
 //! The messages of the signalling, byte by byte (`ITG.h` l.189-231 of 2.8.1; captured from the real programs).
 //!
-//! Numbers are big-endian, except for the port that a sender asks for, which has the order of the sender's machine: all that D-ITG runs on
-//! today are little-endian. Names of files are read and dropped: nothing here keeps a path that a peer wrote.
+//! Numbers are big-endian, except for the port that a sender asks for, which has the order of the sender's machine: all that D-ITG
+//! runs on today are little-endian. Names of files are read and dropped: nothing here keeps a path that a peer wrote.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,7 +1,7 @@
 //! D-ITG's signalling (TSP, `ITG.h`), sans I/O: messages as bytes, and what came over a connection as messages.
 //!
-//! A message is a byte that says its kind, and a body whose length follows from the kind. A sender connects, asks for its flows, sends
-//! them, closes each, and releases the connection; the receiver answers each step:
+//! A message is a byte that says its kind, and a body whose length follows from the kind. A sender connects, asks for its flows,
+//! sends them, closes each, and releases the connection; the receiver answers each step:
 //!
 //! ```text
 //! sender    CONNECT  SEND_FLOW       …data…  CLOSED_FLOW       RELEASE

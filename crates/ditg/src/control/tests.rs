@@ -6,7 +6,8 @@ use super::message::LEN_MAX;
 use super::*;
 
 /// `SEND_FLOW` of `ITGSend -a 127.0.0.1` (2.8.1), over UDP.
-const SEND_FLOW: &[u8] = b"\x03\x02\x00\x01\x00\x04\x00\x00\x00\x01\x00noSerial\x00\x00\x27\x23\x7f\x00\x00\x01";
+const SEND_FLOW: &[u8] =
+    b"\x03\x02\x00\x01\x00\x04\x00\x00\x00\x01\x00noSerial\x00\x00\x27\x23\x7f\x00\x00\x01";
 
 fn all() -> Vec<Message> {
     let request = FlowRequest {
@@ -85,8 +86,7 @@ fn what_nobody_knows_is_refused_as_soon_as_it_is_there() {
         bytes[at] = 99;
         Message::read(&bytes)
     };
-    for (at, what) in
-        [(1, "protocol"), (3, "meter"), (5, "version of IP"), (10, "type of payload")]
+    for (at, what) in [(1, "protocol"), (3, "meter"), (5, "version of IP"), (10, "type of payload")]
     {
         assert_eq!(broken(at), Err(ControlError::Field { what, value: 99 }));
     }

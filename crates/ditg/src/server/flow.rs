@@ -15,6 +15,9 @@ use crate::payload::{Header, TimeOfDay};
 use crate::result::{FlowEnd, FlowResult};
 use crate::socket::wall_clock;
 
+/// How long packets may be under way after their sender has sent all (as ITGRecv waits).
+pub(super) const UNDER_WAY: Nanos = Nanos::from_secs(1);
+
 /// A flow that is open.
 #[derive(Debug)]
 pub(super) struct Flow {
@@ -79,6 +82,18 @@ impl Flow {
     /// Whether its packets have no number.
     pub fn has_no_header(&self) -> bool {
         self.request.payload == PayloadKind::None
+    }
+
+    /// Whether it is over by time, and how.
+    pub fn over_at(&self, now: Nanos) -> Option<FlowEnd> {
+        // what a stream holds is not lost by the way: as long as more of it comes, it is not over
+        let comes =
+            self.data.is_some() && now.saturating_sub(self.measurement.last_at()) < UNDER_WAY;
+        match self.closing {
+            Some(until) if now >= until && !comes => Some(FlowEnd::InOrder),
+            _ if now >= self.deadline => Some(FlowEnd::TooLong),
+            _ => None,
+        }
     }
 
     fn result(&self, end: FlowEnd) -> FlowResult {

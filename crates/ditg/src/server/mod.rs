@@ -1,8 +1,8 @@
 //! A receiver for `ITGSend`: the signalling connections of any senders, and their flows, on one thread behind one epoll.
 //!
-//! `signalling.rs` has the connections and what is answered, `receiver.rs` the flows and their sockets. Here they meet: a turn waits, lets
-//! each socket that is ready have its share, and looks at what is over. Nothing that a peer does holds the others up: all sockets are
-//! non-blocking, each has a bound, and so has each number of them.
+//! `signalling.rs` has the connections and what is answered, `receiver.rs` the flows and their sockets. Here they meet: a turn
+//! waits, lets each socket that is ready have its share, and looks at what is over. Nothing that a peer does holds the others up:
+//! all sockets are non-blocking, each has a bound, and so has each number of them.
 
 mod flow;
 mod receiver;
@@ -15,12 +15,12 @@ use rustix::event::epoll::EventFlags;
 use wirebeat_sockets::{Poller, clock};
 use wirebeat_units::Nanos;
 
+use crate::Error;
 use crate::control::{FlowFault, Message};
 use crate::event::{Event, Interval};
 use crate::log::LogFile;
 use crate::result::FlowEnd;
 use crate::socket::listen;
-use crate::Error;
 use receiver::Receiver;
 use signalling::{Asked, Signalling};
 
@@ -114,7 +114,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on this address, in the network namespace of the calling thread; D-ITG's port is 9000. Packets are recorded in `log`.
+    /// Listens on this address, in the network namespace of the calling thread; D-ITG's port is 9000. Packets are recorded in
+    /// `log`.
     ///
     /// # Errors
     /// [`Error::Listen`].

@@ -1,9 +1,9 @@
 //! The ports that flows go to, the connections of those over TCP, and which flow a packet belongs to.
 //!
-//! A sender announces a flow, and the first packet that fits (from the host of its signalling connection, with the number of the flow)
-//! says where the flow comes from; from then on only packets of that address and port are its own. Flows may share a port, and so may those
-//! of several senders; a socket of datagrams is there as long as a flow uses it. Where two flows of one host have one number and one port,
-//! the one that was announced first gets the first packet.
+//! A sender announces a flow, and the first packet that fits (from the host of its signalling connection, with the number of the
+//! flow) says where the flow comes from; from then on only packets of that address and port are its own. Flows may share a port,
+//! and so may those of several senders; a socket of datagrams is there as long as a flow uses it. Where two flows of one host have
+//! one number and one port, the one that was announced first gets the first packet.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -16,7 +16,7 @@ use wirebeat_meter::session::SessionCounts;
 use wirebeat_sockets::{Poller, clock};
 use wirebeat_units::{Fault, Nanos, fault};
 
-use super::flow::{Flow, Flows};
+use super::flow::{Flow, Flows, UNDER_WAY};
 use super::signalling::Peer;
 use super::slots::Slots;
 use super::{Limits, Mark};
@@ -33,8 +33,6 @@ use data::{Data, DataEnd};
 
 /// Datagrams that a socket may give before the next one's turn.
 const TURN: usize = 64;
-/// How long packets may be under way after their sender has sent all (as ITGRecv waits).
-const UNDER_WAY: Nanos = Nanos::from_secs(1);
 /// Bytes that are read at once: the largest datagram.
 const READ: usize = 65_535;
 
@@ -147,14 +145,18 @@ impl Receiver {
     ) -> Result<FlowBegins, Fault> {
         let FlowRequest { flow, transport, meter, payload, to, .. } = request;
         if let Transport::Other(_) = transport {
-            return Err(fault!("flow {flow} is over {}, which is not received", transport.name(); "send it over UDP or TCP"));
+            return Err(
+                fault!("flow {flow} is over {}, which is not received", transport.name(); "send it over UDP or TCP"),
+            );
         }
         if meter == Meter::RoundTrip && payload != PayloadKind::Standard {
             return Err(fault!("flow {flow} has round trips and no times"; "send it with -p 0"));
         }
         if (1..self.limits.lowest_port).contains(&to.1) {
             let lowest = self.limits.lowest_port;
-            return Err(fault!("flow {flow} is for port {}", to.1; "choose one from {lowest} on with -rp"));
+            return Err(
+                fault!("flow {flow} is for port {}", to.1; "choose one from {lowest} on with -rp"),
+            );
         }
         if self.place_of(peer.serial, flow).is_some() {
             return Err(fault!("flow {flow} is there already"));
@@ -187,7 +189,8 @@ impl Receiver {
         poller: &Poller,
     ) -> Result<usize, Fault> {
         let (asked, number) = request.to;
-        // a server at one address receives there; one at any, where the sender sends to, as far as that is an address of this machine
+        // a server at one address receives there; one at any, where the sender sends to, as far as that is an address of this
+        // machine
         let asked = Some(asked).filter(|_| self.listening.is_unspecified());
         let asked = asked.filter(|ip| !ip.is_unspecified() && !ip.is_multicast());
         // that of the connection knows the interface of a link-local one
@@ -299,12 +302,8 @@ impl Receiver {
 
     /// Ends what is over by time.
     pub fn look(&mut self, now: Nanos) {
-        let end = |flow: &Flow| match flow.closing {
-            Some(until) if now >= until => Some(FlowEnd::InOrder),
-            _ if now >= flow.deadline => Some(FlowEnd::TooLong),
-            _ => None,
-        };
-        let ends = self.flows.open.iter().filter_map(|(place, flow)| Some((place, end(flow)?)));
+        let open = self.flows.open.iter();
+        let ends = open.filter_map(|(place, flow)| Some((place, flow.over_at(now)?)));
         let ends: Vec<(usize, FlowEnd)> = ends.collect();
         for (place, end) in ends {
             self.finish(place, end);
@@ -358,9 +357,8 @@ impl Receiver {
                     _ => return,
                 },
             };
-            let of_host = |at: &&usize| {
-                flows.open.get(**at).is_some_and(|flow| flow.host == peer.ip())
-            };
+            let of_host =
+                |at: &&usize| flows.open.get(**at).is_some_and(|flow| flow.host == peer.ip());
             let expected = expected.iter().filter(of_host).count();
             let waiting = data.iter().filter(|(_, data)| data.waits_at(place, peer.ip())).count();
             let Some(free) = data.next_place().filter(|_| waiting < expected) else { continue };
@@ -446,12 +444,7 @@ fn take_datagrams(port: &mut Port, flows: &mut Flows, buffer: &mut [u8]) {
             let PortSocket::Udp(socket) = &port.socket else { return };
             let ip = in_family_of(from.ip(), port.address.ip());
             // one that the device has no room for is lost, as on any path
-            let _ = sendto(
-                socket,
-                payload,
-                SendFlags::NOSIGNAL,
-                &SocketAddr::new(ip, from.port()),
-            );
+            let _ = sendto(socket, payload, SendFlags::NOSIGNAL, &SocketAddr::new(ip, from.port()));
         }
     }
 }

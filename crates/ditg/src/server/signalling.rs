@@ -1,7 +1,7 @@
 //! The signalling connections: what senders ask for, and what they are told.
 //!
-//! What a connection asks for waits in it until the server takes it (`next`). One that breaks the rules, closes or falls silent asks for one
-//! thing more, which is that it is gone; then it is closed. Its inbox, its answers and its patience are bounded.
+//! What a connection asks for waits in it until the server takes it (`next`). One that breaks the rules, closes or falls silent
+//! asks for one thing more, which is that it is gone; then it is closed. Its inbox, its answers and its patience are bounded.
 
 use std::collections::VecDeque;
 use std::io::Read;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use wirebeat_ditg::control::{FlowFault, Meter, Transport};
-use wirebeat_ditg::result::{LoadEnd, LoadResult};
+use wirebeat_ditg::result::{FlowEnd, LoadEnd, LoadResult};
 use wirebeat_ditg::{Amount, Error, FlowSpec, LogFile, client};
 use wirebeat_meter::session::SessionTime;
 use wirebeat_testbed::{Capability, Testbed, require};
@@ -93,8 +93,13 @@ fn round_trips_are_as_our_log_says() {
 fn a_stream_goes_as_fast_as_it_can() {
     require_d_itg!();
     let amount = Amount::Packets(20_000);
-    let (result, ..) =
-        sent(&FlowSpec { transport: Transport::Tcp, rate: None, amount, size: 2_000, ..FlowSpec::default() });
+    let (result, ..) = sent(&FlowSpec {
+        transport: Transport::Tcp,
+        rate: None,
+        amount,
+        size: 2_000,
+        ..FlowSpec::default()
+    });
     assert_eq!(result.flows[0].bytes, 40_000_000);
 }
 
@@ -130,5 +135,6 @@ fn a_receiver_that_dies_ends_the_flows() {
         sending.join().unwrap()
     });
     assert!(matches!(result.end, LoadEnd::Failed(_)), "{:?}", result.end);
+    assert_eq!(result.flows[0].end, FlowEnd::ClosedEarly, "{:?}", result.end);
     assert!(result.flows[0].packets < 1000);
 }

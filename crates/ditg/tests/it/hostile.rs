@@ -134,11 +134,13 @@ fn survives_with(
 ) -> Served {
     let bed = bed();
     let (served, ()) = serving(&bed, ("127.0.0.1:0", options, None), |address, served| {
-        bed.a.namespace.run(|| {
-            work(address, served);
-            is_served(address);
-        })
-        .unwrap();
+        bed.a
+            .namespace
+            .run(|| {
+                work(address, served);
+                is_served(address);
+            })
+            .unwrap();
     });
     let last = served.flows.iter().find(|flow| flow.flow == 77).unwrap();
     assert_eq!((last.packets, last.end), (3, FlowEnd::InOrder));
@@ -149,7 +151,8 @@ fn survives_with(
 fn silent_connections_and_garbage_hold_nobody_up() {
     require!(Capability::NetworkNamespaces);
     let served = survives(|address, _| {
-        let silent: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let silent: Vec<TcpStream> =
+            (0..60).map(|_| TcpStream::connect(address).unwrap()).collect();
         // those beyond the limit wait until those before them have had their time
         let mut http = Sender::connect(address);
         http.0.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
@@ -329,8 +332,7 @@ fn a_receiver_that_does_not_answer_does_not_hold_a_sender_up() {
                 stream
             });
             let spec = wirebeat_ditg::FlowSpec::default();
-            let ended =
-                wirebeat_ditg::client::run(address, &spec, None, &|| false, &mut |_| {});
+            let ended = wirebeat_ditg::client::run(address, &spec, None, &|| false, &mut |_| {});
             let error = ended.unwrap_err().fault().to_string();
             assert!(error.contains("RELEASE where an answer to the greeting belongs"), "{error}");
             drop(other.join().unwrap());

@@ -68,9 +68,8 @@ fn flows_of_itgsend_are_received_as_its_own_decoder_reads_our_log() {
         assert_eq!(flow.summary.counts.messages_out_of_order, 0);
         assert_eq!((flow.destination.port(), flow.source.port() > 0), (8999, true));
         for (number, payload) in [(1, PayloadKind::Short), (2, PayloadKind::None)] {
-            let line = format!(
-                "-a 127.0.0.1 -T {transport} -p {number} -rp 10009 -z 20 -C 20 -c 300"
-            );
+            let line =
+                format!("-a 127.0.0.1 -T {transport} -p {number} -rp 10009 -z 20 -C 20 -c 300");
             let all = served("127.0.0.1:9000", &line);
             let flow = all.flow(1);
             assert_eq!((flow.payload, flow.bytes), (payload, 20 * 300), "{line}");

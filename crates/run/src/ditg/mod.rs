@@ -1,7 +1,7 @@
 //! D-ITG's flows: a receiver for `ITGSend`, and a sender to `ITGRecv`, reported as sessions.
 //!
-//! Signalling, flows and the log are the crate `ditg`'s; here its results become a report (`totals.rs`). A flow is a group of one session,
-//! and its packets are messages one way; with round trips they are requests and responses at the end that sends.
+//! Signalling, flows and the log are the crate `ditg`'s; here its results become a report (`totals.rs`). A flow is a group of one
+//! session, and its packets are messages one way; with round trips they are requests and responses at the end that sends.
 
 mod totals;
 
@@ -39,8 +39,8 @@ const NAME: &str = "d-itg";
 /// The longest flow, unless it is written.
 pub const LONGEST: Nanos = Nanos::from_secs(3600);
 
-/// Sends flows to the receiver whose signalling is at this address, of which `expected` has to come: what this end counts. The packets are
-/// recorded in `log`, which ITGDec reads.
+/// Sends flows to the receiver whose signalling is at this address, of which `expected` has to come: what this end counts. The
+/// packets are recorded in `log`, which ITGDec reads.
 ///
 /// # Errors
 /// The receiver cannot be reached or does not take the flows; the log cannot be made.
@@ -78,8 +78,8 @@ pub fn load(
     Ok(report)
 }
 
-/// Receives the flows of any ITGSend at this address until it is asked to stop. No flow is longer than `longest`. The packets are recorded
-/// in `log`, which ITGDec reads: which file that is, no sender says.
+/// Receives the flows of any ITGSend at this address until it is asked to stop. No flow is longer than `longest`. The packets are
+/// recorded in `log`, which ITGDec reads: which file that is, no sender says.
 ///
 /// # Errors
 /// The address cannot be listened on; the log cannot be made.
@@ -281,10 +281,10 @@ fn ended_line(flow: &FlowResult, end: SessionEnd) -> String {
         flow.source,
         match flow.end {
             FlowEnd::InOrder => "is over",
-            FlowEnd::ClosedEarly => "was given up by its sender",
-            FlowEnd::Silent => "ended: its sender no longer answers",
+            FlowEnd::ClosedEarly => "was ended by the other end",
+            FlowEnd::Silent => "was ended: the other end no longer answers",
             FlowEnd::TooLong => "was ended: it lasted too long",
-            FlowEnd::Malformed => "was ended: its stream holds no packets of D-ITG",
+            FlowEnd::Malformed => "was ended: the other end sent what is not D-ITG's",
             FlowEnd::Broken => "broke",
             FlowEnd::Stopped => "was stopped",
         },
@@ -295,11 +295,13 @@ fn ended_line(flow: &FlowResult, end: SessionEnd) -> String {
     let counts = &flow.summary.counts;
     match end {
         SessionEnd::Server => {
-            let (lost, late) = (counts.messages_lost, counts.messages_out_of_order);
+            let lost = human::count(counts.messages_lost);
+            let late = human::count(counts.messages_out_of_order);
             line.push_str(&format!("; {lost} lost, {late} out of order"));
         }
         SessionEnd::Client if flow.meter == Meter::RoundTrip => {
-            let (back, lost) = (counts.responses, counts.lost_responses);
+            let back = human::count(counts.responses);
+            let lost = human::count(counts.lost_responses);
             line.push_str(&format!("; {back} came back, {lost} did not"));
         }
         SessionEnd::Client => {}

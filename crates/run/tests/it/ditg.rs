@@ -96,7 +96,8 @@ fn serving(
 /// The group of the flow with this number.
 fn flow(report: &Report, number: u32) -> &SessionReport {
     let of = |group: &&SessionReport| {
-        group.name == format!("flow {number}") || group.name.starts_with(&format!("flow {number} of "))
+        group.name == format!("flow {number}")
+            || group.name.starts_with(&format!("flow {number} of "))
     };
     report.sessions.iter().find(of).unwrap_or_else(|| panic!("no flow {number}: {report:#?}"))
 }
@@ -112,12 +113,16 @@ fn flows_of_itgsend_are_in_the_report_as_itgdec_reads_our_log() {
     for transport in ["UDP", "TCP"] {
         let log = file(&format!("received-{transport}.log"));
         let (namespace, to) = (&bed.a.namespace, bed.b.ipv4.to_string());
-        let (report, told) = serving(&bed, &log, std::panic::AssertUnwindSafe(|_| {
-            let line = format!("-a {to} -T {transport} -z 300 -C 200 -c 400");
-            let send = Program::new(namespace, "ITGSend");
-            let send = send.args(line.split_ascii_whitespace()).output(PATIENCE).unwrap();
-            assert!(send.status.success(), "{send:?}");
-        }));
+        let (report, told) = serving(
+            &bed,
+            &log,
+            std::panic::AssertUnwindSafe(|_| {
+                let line = format!("-a {to} -T {transport} -z 300 -C 200 -c 400");
+                let send = Program::new(namespace, "ITGSend");
+                let send = send.args(line.split_ascii_whitespace()).output(PATIENCE).unwrap();
+                assert!(send.status.success(), "{send:?}");
+            }),
+        );
         balances(&report);
         let group = flow(&report, 1);
         let one_way = group.one_way.as_ref().unwrap();
@@ -139,9 +144,16 @@ fn flows_of_itgsend_are_in_the_report_as_itgdec_reads_our_log() {
         assert_eq!(kept.clone().map(|of| of.received_messages).sum::<u64>(), 300);
         assert_eq!(kept.map(|of| of.opened).sum::<u64>(), 1);
         let says = |what: &str| told.notices.iter().any(|line| line.contains(what));
-        assert!(says("flow 1 of ") && says("300 packets with 120 kB received"), "{:?}", told.notices);
+        assert!(
+            says("flow 1 of ") && says("300 packets with 120 kB received"),
+            "{:?}",
+            told.notices
+        );
         let text = report.text(Rendering::default());
-        assert!(text.contains("300 messages received of 400 B") && text.contains("delay"), "{text}");
+        assert!(
+            text.contains("300 messages received of 400 B") && text.contains("delay"),
+            "{text}"
+        );
     }
 }
 
@@ -159,12 +171,14 @@ fn itgrecv_logs_what_the_report_says_that_we_sent() {
     ] {
         let bed = cable();
         let name = format!("{}-{}", transport.name(), meter.name());
-        let (theirs, ours) = (file(&format!("itgrecv-{name}.log")), file(&format!("sent-{name}.log")));
+        let (theirs, ours) =
+            (file(&format!("itgrecv-{name}.log")), file(&format!("sent-{name}.log")));
         let recv = Program::new(&bed.b.namespace, "ITGRecv");
         let recv = recv.args(["-q", "1", "-l", theirs.to_str().unwrap()]).spawn().unwrap();
         let rate = Some(FrameRate { frames: 300, per: Nanos::from_secs(1) });
         let amount = Amount::Time(Nanos::from_secs(1));
-        let spec = FlowSpec { transport, meter, rate, amount, flows: 2, size: 200, ..FlowSpec::default() };
+        let spec =
+            FlowSpec { transport, meter, rate, amount, flows: 2, size: 200, ..FlowSpec::default() };
         let round_trips = meter == FlowMeter::RoundTrip;
         let expected = match round_trips {
             true => &["lost-responses == 0", "response.max.actual < 10s", "responses > 1000"][..],
@@ -176,7 +190,13 @@ fn itgrecv_logs_what_the_report_says_that_we_sent() {
         let report = loop {
             let run = || {
                 let flows = (&spec, Some(ours.as_path()));
-                load(receiver, flows, &expected, &Options::default(), (&mut Told::default(), &Stop::new()))
+                load(
+                    receiver,
+                    flows,
+                    &expected,
+                    &Options::default(),
+                    (&mut Told::default(), &Stop::new()),
+                )
             };
             match bed.a.namespace.run(run).unwrap() {
                 Ok(report) => break report,

@@ -8,8 +8,8 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use wirebeat_units::Nanos;
 
-use super::Port;
 use super::super::flow::Flows;
+use super::Port;
 use crate::control::{Meter, PayloadKind, Transport};
 use crate::payload::{HEADER_MAX, Header, SIZE_MAX, flow_of, header_len};
 
