@@ -79,7 +79,7 @@ fn round_trips_are_as_our_log_says() {
         let counts = summary.counts;
         assert_eq!((counts.requests, counts.responses, counts.lost_responses), (80, 80, 0));
         assert_eq!(counts.delivered_bytes, 80 * 512);
-        let actual = summary.time(SessionTime::Response).actual.moments.clone();
+        let actual = summary.time(SessionTime::Response).actual.moments;
         // the header has whole microseconds, and is written shortly before
         let mean = actual.sum as f64 / actual.count as f64;
         assert!((ours.delays[2] * 1e9 - mean).abs() < 50_000.0, "{ours:?}, {mean} ns");

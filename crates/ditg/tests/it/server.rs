@@ -34,8 +34,8 @@ fn served(listen: &str, arguments: &str) -> Served {
     if let [flow] = &served.flows[..]
         && flow.payload == PayloadKind::Standard
     {
-        let delay = flow.summary.time(SessionTime::Delay).actual.moments.clone();
-        let jitter = flow.summary.arrivals.jitter.moments.clone();
+        let delay = flow.summary.time(SessionTime::Delay).actual.moments;
+        let jitter = flow.summary.arrivals.jitter.moments;
         let mean = |sum: i128, count: u64| sum as f64 / count as f64;
         let ours = [
             delay.min as f64,

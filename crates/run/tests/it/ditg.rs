@@ -68,11 +68,7 @@ fn decoded(bed: &Testbed, log: &Path) -> (u64, u64, u64, f64) {
 }
 
 /// Does `work` while a receiver of ours listens at `b`.
-fn serving(
-    bed: &Testbed,
-    log: &Path,
-    work: impl FnOnce(SocketAddr) + std::panic::UnwindSafe,
-) -> (Report, Told) {
+fn serving(bed: &Testbed, log: &Path, work: impl FnOnce(SocketAddr)) -> (Report, Told) {
     let stop = Stop::new();
     let (tell, told) = std::sync::mpsc::channel();
     thread::scope(|scope| {
@@ -85,7 +81,7 @@ fn serving(
             (report, told)
         });
         let address = told.recv_timeout(PATIENCE).unwrap();
-        let worked = std::panic::catch_unwind(|| work(address));
+        let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(address)));
         stop.ask(0);
         let served = server.join().unwrap();
         worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -113,16 +109,12 @@ fn flows_of_itgsend_are_in_the_report_as_itgdec_reads_our_log() {
     for transport in ["UDP", "TCP"] {
         let log = file(&format!("received-{transport}.log"));
         let (namespace, to) = (&bed.a.namespace, bed.b.ipv4.to_string());
-        let (report, told) = serving(
-            &bed,
-            &log,
-            std::panic::AssertUnwindSafe(|_| {
-                let line = format!("-a {to} -T {transport} -z 300 -C 200 -c 400");
-                let send = Program::new(namespace, "ITGSend");
-                let send = send.args(line.split_ascii_whitespace()).output(PATIENCE).unwrap();
-                assert!(send.status.success(), "{send:?}");
-            }),
-        );
+        let (report, told) = serving(&bed, &log, |_| {
+            let line = format!("-a {to} -T {transport} -z 300 -C 200 -c 400");
+            let send = Program::new(namespace, "ITGSend");
+            let send = send.args(line.split_ascii_whitespace()).output(PATIENCE).unwrap();
+            assert!(send.status.success(), "{send:?}");
+        });
         balances(&report);
         let group = flow(&report, 1);
         let one_way = group.one_way.as_ref().unwrap();
