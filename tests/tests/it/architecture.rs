@@ -134,16 +134,16 @@ const TABLE: &[Row] = &[
         rule: "another tool's wire knows nothing of scenarios, runs and reports",
     },
     Row {
-        name: "ditg",
-        may_know: &["units", "meter", "sockets"],
-        tests: &["testbed"],
-        rule: "another tool's signalling and flows know nothing of scenarios, runs and reports",
-    },
-    Row {
         name: "sockets",
         may_know: &["units", "converse", "host"],
         tests: &["testbed"],
         rule: "connections of the system know nothing of programs",
+    },
+    Row {
+        name: "ditg",
+        may_know: &["units", "meter", "sockets"],
+        tests: &["testbed"],
+        rule: "another tool's signalling and flows know nothing of scenarios, runs and reports",
     },
     Row {
         name: "tls",
