@@ -223,8 +223,19 @@ const WEB_SERVER: &[Flag] = &[
 const OF_FRAMES: [&str; 4] = ["peer", "key", "key-file", "control"];
 
 /// Flags of `load` and `serve` that say nothing of it: the wire of another tool, which has no scenario, and how it is changed.
-const OF_SESSIONS: [&str; 7] =
-    ["iperf3", "iperf2", "udp", "in-turn", "max-duration", "control", "key"];
+const OF_SESSIONS: [&str; 11] = [
+    "iperf3",
+    "iperf2",
+    "udp",
+    "in-turn",
+    "max-duration",
+    "ditg",
+    "round-trips",
+    "data-port",
+    "log",
+    "control",
+    "key",
+];
 
 /// Flags of `load`, `replay` and `send`, which repeat a run.
 const REPEATED: [&str; 2] = ["repeat", "warmup"];
@@ -435,7 +446,7 @@ fn every_flag_that_there_is_is_tried() {
         let of_frames = OF_FRAMES.into_iter().filter(|_| !sessions);
         let of_sessions = OF_SESSIONS.into_iter().filter(|_| sessions);
         // servers start nothing that could change, and ask for no test
-        let of_clients = ["control", "udp", "in-turn", "key"];
+        let of_clients = ["control", "udp", "in-turn", "key", "round-trips", "data-port"];
         let of_sessions = of_sessions.filter(|flag| match name {
             "load" => *flag != "max-duration",
             _ => !of_clients.contains(flag),

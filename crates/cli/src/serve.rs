@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use wirebeat_run::Options;
-use wirebeat_run::iperf::{Wire, WireServer};
+use wirebeat_run::iperf::WireServer;
 use wirebeat_traffic::scenario::session::{
     AddressPool, Expectation, PoolSpec, PortPool, StackChoice, TlsSpec, Transport,
 };
@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::load::program::{Program, ServerArgs, program};
 use crate::load::target::Listen;
 use crate::load::{
-    PortArgs, SERVER, TRANSPORTS, TcpArgs, blame, iperf, print, refuse_frames, run_checked,
+    PortArgs, SERVER, TRANSPORTS, TcpArgs, blame, ditg, iperf, print, refuse_frames, run_checked,
 };
 use crate::output::{Output, ReportArgs};
 use crate::values;
@@ -37,7 +37,8 @@ Examples:
   wirebeat serve dns --listen 10.0.2.9:53 --answer 10.0.0.1
   wirebeat serve http --listen 10.0.2.77:80 --stack own --interface eth1
   wirebeat serve --iperf3 --listen 10.0.2.9:5201
-  wirebeat serve --iperf2 --listen 10.0.2.9:5001";
+  wirebeat serve --iperf2 --listen 10.0.2.9:5001
+  wirebeat serve --ditg --listen 10.0.2.9:9000 --log flows.log";
 
 /// Accept TCP sessions, and measure them
 ///
@@ -54,10 +55,12 @@ Examples:
 )]
 pub struct Args {
     /// What the servers say
-    #[arg(value_name = "PROGRAM", value_parser = program(), required_unless_present_any = ["iperf3", "iperf2"])]
+    #[arg(value_name = "PROGRAM", value_parser = program(), required_unless_present_any = ["iperf3", "iperf2", "ditg"])]
     program: Option<Program>,
     #[command(flatten)]
     tool: iperf::ServeArgs,
+    #[command(flatten)]
+    ditg: ditg::DitgServeArgs,
     /// Where to accept, given once for each: 10.0.2.9:80, or 80 for this machine alone (127.0.0.1); IPv6 addresses in brackets
     #[arg(long, value_name = "[ADDRESS:]PORT", required = true, help_heading = "Sessions")]
     listen: Vec<Listen>,
@@ -105,9 +108,14 @@ pub struct Args {
 /// Accepts.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     refuse_frames(&args.report)?;
+    args.ditg.check_alone()?;
     if let Some(wire) = args.tool.wire() {
-        let server = WireServer { wire, address: one_address(&args.listen, wire)? };
+        let server = WireServer { wire, address: one_address(&args.listen, wire.name())? };
         return iperf::serve(server, args.tool.serving(), output);
+    }
+    if args.ditg.ditg {
+        let address = one_address(&args.listen, "D-ITG")?;
+        return ditg::serve(address, args.tool.max_duration, &args.ditg, output);
     }
     let scenario = scenario(args)?;
     if args.print_scenario {
@@ -119,11 +127,12 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
 }
 
 /// The only address and port where a server of another tool's wire listens.
-fn one_address(listen: &[Listen], wire: Wire) -> Result<SocketAddr, Failure> {
+fn one_address(listen: &[Listen], tool: &str) -> Result<SocketAddr, Failure> {
     match listen {
         [one] if one.ports.len() == 1 => Ok(SocketAddr::new(one.address, one.ports.get(0))),
         _ => {
-            let why = fault!("a server of {} listens at one address and port", wire.name(); "give one --listen");
+            let why =
+                fault!("a server of {tool} listens at one address and port"; "give one --listen");
             Err(Failure::usage(why).at("--listen"))
         }
     }

@@ -14,6 +14,7 @@ mod check;
 pub mod control;
 mod damage;
 mod day_clock;
+pub mod ditg;
 pub mod doctor;
 mod engines;
 mod error;

@@ -17,6 +17,7 @@ mod tests;
 mod udp;
 
 pub use error::SocketsError;
+pub use poller::{Poller, clock};
 pub use profile::{KeepAlive, Profile, check_profile};
 pub use stack::{Counters, HostStack, Limits};
 pub use udp::{UdpCounters, UdpProfile, UdpStack};

@@ -22,7 +22,7 @@ const NOT_AT_ALL: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 const NS_PER_S: u64 = 1_000_000_000;
 
 /// The time (`CLOCK_MONOTONIC`).
-pub(crate) fn clock() -> Nanos {
+pub fn clock() -> Nanos {
     let time = clock_gettime(ClockId::Monotonic);
     let (s, ns) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
     Nanos::new(s.unwrap_or(0).saturating_mul(NS_PER_S).saturating_add(ns.unwrap_or(0)))
@@ -30,7 +30,7 @@ pub(crate) fn clock() -> Nanos {
 
 /// An epoll with a timer.
 #[derive(Debug)]
-pub(crate) struct Poller {
+pub struct Poller {
     epoll: OwnedFd,
     timer: OwnedFd,
     /// When the timer rings, or rang.
@@ -40,6 +40,10 @@ pub(crate) struct Poller {
 }
 
 impl Poller {
+    /// One without sockets.
+    ///
+    /// # Errors
+    /// The system has no epoll or timer left.
     pub fn new() -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
@@ -50,10 +54,18 @@ impl Poller {
         Ok(Poller { epoll, timer, rings: Nanos::ZERO, events: Vec::with_capacity(EVENTS) })
     }
 
+    /// Waits for these events of a socket too. Closing the socket ends it.
+    ///
+    /// # Errors
+    /// Those of epoll_ctl(2).
     pub fn add(&self, socket: impl AsFd, mark: u64, flags: EventFlags) -> Result<(), Errno> {
         epoll::add(&self.epoll, socket, EventData::new_u64(mark), flags)
     }
 
+    /// Waits for these events of a known socket instead.
+    ///
+    /// # Errors
+    /// Those of epoll_ctl(2).
     pub fn modify(&self, socket: impl AsFd, mark: u64, flags: EventFlags) -> Result<(), Errno> {
         epoll::modify(&self.epoll, socket, EventData::new_u64(mark), flags)
     }

@@ -140,6 +140,12 @@ const TABLE: &[Row] = &[
         rule: "connections of the system know nothing of programs",
     },
     Row {
+        name: "ditg",
+        may_know: &["units", "meter", "sockets"],
+        tests: &["testbed"],
+        rule: "another tool's signalling and flows know nothing of scenarios, runs and reports",
+    },
+    Row {
         name: "tls",
         may_know: &["units", "converse"],
         tests: &["meter", "traffic"],
@@ -196,6 +202,7 @@ const TABLE: &[Row] = &[
             "converse",
             "dns",
             "iperf",
+            "ditg",
             "sockets",
             "tls",
             "engine",

@@ -25,7 +25,7 @@ pub struct LoadArgs {
         long,
         value_name = "HOST[:PORT]",
         conflicts_with_all = [
-            "target", "iperf2", "departures", "users", "think", "hold", "count", "limit", "timeout", "clients", "program",
+            "target", "iperf2", "ditg", "departures", "users", "think", "hold", "count", "limit", "timeout", "clients", "program",
             "requests", "request_think", "pipeline", "server_closes", "method", "header", "body", "expect_status", "expect_size",
             "request_size", "response_size", "gap", "transport", "on_timeout", "query_type", "no_recursion", "expect_rcode",
             "interface", "stack", "namespace", "cpu", "nagle", "tcp", "ttl", "reset",
@@ -41,7 +41,7 @@ pub struct LoadArgs {
         long,
         value_name = "HOST[:PORT]",
         conflicts_with_all = [
-            "target", "departures", "users", "think", "hold", "count", "limit", "timeout", "clients", "program",
+            "target", "ditg", "departures", "users", "think", "hold", "count", "limit", "timeout", "clients", "program",
             "requests", "request_think", "pipeline", "server_closes", "method", "header", "body", "expect_status", "expect_size",
             "request_size", "response_size", "gap", "transport", "on_timeout", "query_type", "no_recursion", "expect_rcode",
             "interface", "stack", "namespace", "cpu", "nagle", "tcp", "ttl", "reset",
@@ -49,9 +49,10 @@ pub struct LoadArgs {
         ]
     )]
     iperf2: Option<HostPort>,
-    /// With --iperf3: datagrams instead of TCP, at --rate and of --size [default of --size: what the path carries in one packet]
-    #[arg(long, requires = "iperf3", conflicts_with_all = ["mss", "congestion"])]
-    udp: bool,
+    /// With --iperf3 and --ditg: datagrams instead of TCP, at --rate and of --size [default of --size: with --iperf3 what the path carries
+    /// in one packet; with --ditg 512B]
+    #[arg(long, conflicts_with_all = ["mss", "congestion"])]
+    pub(super) udp: bool,
     /// With --iperf2: first the client sends, then the server, each for the whole time or amount (iperf's -r)
     #[arg(long, requires = "iperf2", conflicts_with_all = ["reverse", "both_ways"])]
     in_turn: bool,
@@ -73,7 +74,7 @@ pub struct ServeArgs {
     #[arg(
         long,
         conflicts_with_all = [
-            "program", "iperf2", "timeout", "status", "framing", "header", "requests", "size", "request_size", "response_size",
+            "program", "iperf2", "ditg", "timeout", "status", "framing", "header", "requests", "size", "request_size", "response_size",
             "reverse", "both_ways", "bytes", "congestion", "mss", "nagle", "tcp", "pacing", "dscp", "ttl", "namespace", "cpu", "time",
             "seed", "expect", "abort_on_fail", "print_scenario", "interface", "stack", "engine", "transport", "answer", "answer_ttl", "rcode"
         ]
@@ -85,17 +86,17 @@ pub struct ServeArgs {
     #[arg(
         long,
         conflicts_with_all = [
-            "program", "timeout", "status", "framing", "header", "requests", "size", "request_size", "response_size",
+            "program", "ditg", "timeout", "status", "framing", "header", "requests", "size", "request_size", "response_size",
             "reverse", "both_ways", "bytes", "congestion", "mss", "nagle", "tcp", "pacing", "dscp", "ttl", "namespace", "cpu", "time",
             "seed", "expect", "abort_on_fail", "print_scenario", "interface", "stack", "engine", "transport", "answer", "answer_ttl", "rcode"
         ]
     )]
     iperf2: bool,
-    /// With --iperf3 and --iperf2: the longest test that a client may ask for [default: 1h]
+    /// With --iperf3, --iperf2 and --ditg: the longest test, or flow, that a client may ask for [default: 1h]
     ///
-    /// A client of iperf3 that asks for more is refused; a test of iperf 2 is ended then.
+    /// A client of iperf3 that asks for more is refused; a test of iperf 2 and a flow of D-ITG are ended then.
     #[arg(long, value_name = "TIME", value_parser = values::time, conflicts_with = "program")]
-    max_duration: Option<Nanos>,
+    pub max_duration: Option<Nanos>,
 }
 
 impl ServeArgs {
@@ -178,7 +179,6 @@ pub fn serve(server: WireServer, serving: Serving, output: &mut Output) -> Resul
 fn spec(wire: Wire, args: &Args) -> Result<TestSpec, Failure> {
     let usual = TestSpec::default();
     let protocol = if args.tool.udp { Protocol::Udp } else { Protocol::Tcp };
-    // clap leaves out what a flag needs where that is excluded by another
     if args.tool.udp && wire != Wire::Iperf3 {
         let why = fault!("only TCP is spoken with iperf 2"; "give --iperf3");
         return Err(Failure::usage(why).at("--udp"));

@@ -5,6 +5,7 @@
 //! end, and has the flags of programs, of TCP and of reports from here.
 
 pub mod blame;
+pub mod ditg;
 pub mod iperf;
 pub mod program;
 mod scenario;
@@ -83,7 +84,8 @@ Examples:
   wirebeat load http://10.0.1.9/ --rate 1000/s --stack own --interface eth1 --clients 10.0.1.100-10.0.1.199
   wirebeat load --iperf3 10.0.2.9 --streams 4 --both-ways --time 30s
   wirebeat load --iperf3 10.0.2.9 --udp --rate 100Mbps --size 1400B
-  wirebeat load --iperf2 10.0.2.9 --both-ways --time 30s";
+  wirebeat load --iperf2 10.0.2.9 --both-ways --time 30s
+  wirebeat load --ditg 10.0.2.9 --udp --rate 1000/s --size 512B --round-trips";
 
 /// Open TCP sessions with a server, and measure them
 ///
@@ -101,10 +103,12 @@ Examples:
 )]
 pub struct Args {
     /// The server: http://10.0.2.9/index.html, https://10.0.2.9/, dns://10.0.2.9/www.example.com, or 10.0.2.9:5201 with --program
-    #[arg(value_name = "URL|HOST:PORT", required_unless_present_any = ["iperf3", "iperf2"])]
+    #[arg(value_name = "URL|HOST:PORT", required_unless_present_any = ["iperf3", "iperf2", "ditg"])]
     target: Option<Target>,
     #[command(flatten)]
     tool: iperf::LoadArgs,
+    #[command(flatten)]
+    ditg: ditg::DitgLoadArgs,
     #[command(flatten)]
     sessions: SessionArgs,
     #[command(flatten)]
@@ -147,7 +151,7 @@ struct SessionArgs {
     /// How many sessions start in a second, whatever becomes of them (open model): 1000/s
     ///
     /// One that changes with time is written as in a scenario: '{ ramp: { from: 10/s, to: 1000/s, over: 10s } }'. With --iperf3 and
-    /// --iperf2 it is how fast each stream sends, of payload: 100Mbps.
+    /// --iperf2 it is how fast each stream sends, of payload: 100Mbps; with --ditg packets of each flow as well: 1000/s.
     #[arg(long, value_name = "RATE", value_parser = values::session_rate)]
     rate: Option<FlowRate>,
     /// How the times between starts vary: constant, poisson (exponential gaps) [default: constant]
@@ -355,12 +359,24 @@ struct RunArgs {
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     refuse_frames(&args.report)?;
     args.repeat.check(&args.watch, &args.report)?;
+    args.ditg.check_alone()?;
     if let Some((wire, host)) = args.tool.server() {
         if !args.repeat.is_once() {
             let why = "the wire of another tool has one test, and nothing before it";
             return Err(Failure::usage(why).at("--repeat, --warmup").hint("leave them out"));
         }
         return iperf::load(wire, host, args, output);
+    }
+    if let Some(host) = args.ditg.receiver() {
+        if !args.repeat.is_once() {
+            let why = "the flows of another tool are sent once, and nothing before them";
+            return Err(Failure::usage(why).at("--repeat, --warmup").hint("leave them out"));
+        }
+        return ditg::load(host, args, output);
+    }
+    if args.tool.udp {
+        let why = fault!("only tests of other tools have this flag"; "give --iperf3 or --ditg, or write --transport udp");
+        return Err(Failure::usage(why).at("--udp"));
     }
     let scenario = scenario::scenario(args)?;
     if args.print_scenario {

@@ -126,7 +126,7 @@ pub struct ClientArgs {
     /// request-response: how many bytes a response has; the server has to be given the same [default: 1kB]
     #[arg(long, value_name = "SIZE", value_parser = values::data_size)]
     response_size: Option<DataSize>,
-    /// echo, messages: how many bytes a message has [default: 64B]; http with --peer: those of content of a response [default: 1kB]; with --iperf3 and --iperf2 those of a write or a datagram
+    /// echo, messages: how many bytes a message has [default: 64B]; http with --peer: those of content of a response [default: 1kB]; with --iperf3 and --iperf2 those of a write or a datagram; with --ditg those of a packet [default there: 512B]
     #[arg(long, value_name = "SIZE", value_parser = values::data_size)]
     size: Option<DataSize>,
     /// echo, messages: how long it is from one planned message to the next [default: with echo each when the one before is back, else 10ms]
@@ -141,7 +141,7 @@ pub struct ClientArgs {
     /// dns: the response code that responses are to have; others are counted as unexpected [default: noerror]
     #[arg(long, value_name = "CODE")]
     expect_rcode: Option<Rcode>,
-    /// bulk: how many sessions run at once [default: 1]; of iperf3 and iperf 2 in each direction
+    /// bulk: how many sessions run at once [default: 1]; of iperf3 and iperf 2 in each direction; with --ditg flows
     #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU32>)]
     pub streams: Option<NonZeroU32>,
     #[command(flatten)]

@@ -480,6 +480,7 @@ fn what_is_sent_by_flags_is_repeated_too() {
             "watch a single run",
         ),
         ("load --iperf3 10.77.0.2 --repeat 2", "one test, and nothing before it"),
+        ("load --ditg 10.77.0.2 --repeat 2", "sent once, and nothing before them"),
     ] {
         let refused = run(&command.split_whitespace().collect::<Vec<_>>());
         assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{command}: {refused:?}");

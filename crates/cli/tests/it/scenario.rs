@@ -160,7 +160,9 @@ fn the_examples_of_the_guide_are_understood() {
             })
             .collect();
         let ended = run(&[&[command, "--print-scenario"], &arguments[..]].concat());
-        if let Some(tool) = arguments.iter().find(|of| ["--iperf3", "--iperf2"].contains(of)) {
+        if let Some(tool) =
+            arguments.iter().find(|of| ["--iperf3", "--iperf2", "--ditg"].contains(of))
+        {
             // another tool's wire has no scenario; that is all that is wrong
             let told = format!("--print-scenario and {tool} do not go");
             assert!(ended.err.contains(&told), "{ended:?}");

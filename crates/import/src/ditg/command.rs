@@ -105,7 +105,7 @@ enum Takes {
     UpTo(u8),
 }
 
-const NO_SIGNALS: &str = "Wirebeat agrees on nothing with ITGRecv; its own receiver measures";
+const NO_SIGNALS: &str = "a scenario agrees on nothing with ITGRecv, and Wirebeat's own receiver measures; 'wirebeat load --ditg HOST' does";
 const NO_LOG: &str = "Wirebeat's report takes the place of D-ITG's logs";
 
 const NO_MODEM: &str = "no modem line is raised";

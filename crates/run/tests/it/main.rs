@@ -15,6 +15,7 @@ mod cards;
 mod conformance;
 mod control;
 mod counters;
+mod ditg;
 mod dns_sessions;
 mod far_sessions;
 mod firewall;

@@ -1,0 +1,310 @@
+//! D-ITG's flows: a receiver for `ITGSend`, and a sender to `ITGRecv`, reported as sessions.
+//!
+//! Signalling, flows and the log are the crate `ditg`'s; here its results become a report (`totals.rs`). A flow is a group of one
+//! session, and its packets are messages one way; with round trips they are requests and responses at the end that sends.
+
+mod totals;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::SystemTime;
+
+use wirebeat_ditg::control::Meter;
+use wirebeat_ditg::result::{FlowEnd, LoadEnd};
+use wirebeat_ditg::{
+    Error, Event, FlowBegins, FlowResult, Limits, LogFile, Server, ServerOptions, client,
+};
+use wirebeat_engine::clock::{Clock, MonotonicClock};
+use wirebeat_host::{CpuTimes, Machine};
+use wirebeat_meter::session::SessionCounts;
+use wirebeat_report::assemble::{
+    Clocks, RunFacts, SessionIntervalCounts, assemble, session_interval,
+};
+use wirebeat_report::model::{self, FlowInterval, Report, SessionEnd};
+use wirebeat_traffic::scenario::RunSpec;
+use wirebeat_traffic::scenario::session::Expectation;
+use wirebeat_units::{Nanos, fault, human};
+
+use crate::error::RunError;
+use crate::facts;
+use crate::observe::{Observer, Progress, SessionProgress, Stop};
+use crate::options::Options;
+use totals::Totals;
+
+pub use wirebeat_ditg::control::{DATA_PORT, Meter as FlowMeter, PORT, Transport};
+pub use wirebeat_ditg::{Amount, FlowSpec};
+
+/// The name in reports.
+const NAME: &str = "d-itg";
+/// The longest flow, unless it is written.
+pub const LONGEST: Nanos = Nanos::from_secs(3600);
+
+/// Sends flows to the receiver whose signalling is at this address, of which `expected` has to come: what this end counts. The
+/// packets are recorded in `log`, which ITGDec reads.
+///
+/// # Errors
+/// The receiver cannot be reached or does not take the flows; the log cannot be made.
+pub fn load(
+    receiver: SocketAddr,
+    (spec, log): (&FlowSpec, Option<&Path>),
+    expected: &[Expectation],
+    options: &Options,
+    (observer, stop): (&mut dyn Observer, &Stop),
+) -> Result<Report, RunError> {
+    let log = log.map(create).transpose()?;
+    let mut run = Run::begin(SessionEnd::Client, observer);
+    run.duration = match spec.amount {
+        Amount::Time(time) => Some(time),
+        Amount::Packets(_) => None,
+    };
+    let spec = FlowSpec { interval: Some(interval(options)), ..*spec };
+    let asked = || stop.asked();
+    let ended = client::run(receiver, &spec, log, &asked, &mut |event| run.take(&event));
+    let result = ended.map_err(|error| match error {
+        Error::Invalid(fault) => RunError::usage(fault),
+        error => RunError::machine(error.fault()),
+    })?;
+    let failed = match result.end {
+        LoadEnd::Completed | LoadEnd::Stopped => None,
+        LoadEnd::Failed(fault) => Some(format!("the flows broke: {fault}")),
+    };
+    let judged = run.totals.judge(expected);
+    let mut report = run.report(options, stop, failed);
+    if let Some(group) = report.sessions.first_mut() {
+        group.expectations = judged;
+    }
+    report.judge();
+    report.judge_stop();
+    Ok(report)
+}
+
+/// Receives the flows of any ITGSend at this address until it is asked to stop. No flow is longer than `longest`. The packets are
+/// recorded in `log`, which ITGDec reads: which file that is, no sender says.
+///
+/// # Errors
+/// The address cannot be listened on; the log cannot be made.
+pub fn serve(
+    address: SocketAddr,
+    (longest, log): (Nanos, Option<&Path>),
+    options: &Options,
+    observer: &mut dyn Observer,
+    stop: &Stop,
+) -> Result<Report, RunError> {
+    let log = log.map(create).transpose()?;
+    let limits = Limits { time: longest, ..Limits::default() };
+    let serving = ServerOptions { limits, interval: Some(interval(options)) };
+    let server = Server::bind(address, serving, log);
+    let mut server = server.map_err(|error| RunError::machine(error.fault()))?;
+    let address = server.address();
+    observer.notice(&format!("{NAME}: listening at {address}"));
+    observer.listening(address);
+    let mut run = Run::begin(SessionEnd::Server, observer);
+    let ended = server.run(&|| stop.asked(), &mut |event| run.take(&event));
+    let failed = ended.err().map(|error| error.fault().to_string());
+    Ok(run.report(options, stop, failed))
+}
+
+/// Makes the file of a log.
+fn create(path: &Path) -> Result<LogFile, RunError> {
+    LogFile::create(path).map_err(|error| {
+        let path = wirebeat_units::printable::printable(&path.display().to_string()).to_string();
+        RunError::Output(fault!("cannot make the log '{path}': {error}"))
+    })
+}
+
+/// How often counters are read: as in every run.
+fn interval(options: &Options) -> Nanos {
+    options.interval.unwrap_or(RunSpec::DEFAULT_INTERVAL)
+}
+
+/// A run: what its flows come to, and who is told.
+struct Run<'a> {
+    observer: &'a mut dyn Observer,
+    /// Which end of the flows this process is.
+    end: SessionEnd,
+    started: SystemTime,
+    at: Nanos,
+    cpu: CpuTimes,
+    /// How long it is going to last, where that is known.
+    duration: Option<Nanos>,
+    /// Flows and bytes so far, for those who watch.
+    seen: SessionProgress,
+    totals: Totals,
+}
+
+impl<'a> Run<'a> {
+    fn begin(end: SessionEnd, observer: &'a mut dyn Observer) -> Run<'a> {
+        Run {
+            observer,
+            end,
+            started: SystemTime::now(),
+            at: MonotonicClock.now(),
+            cpu: CpuTimes::now(),
+            duration: None,
+            seen: SessionProgress::default(),
+            totals: Totals::default(),
+        }
+    }
+
+    fn elapsed(&self) -> Nanos {
+        MonotonicClock.now().saturating_sub(self.at)
+    }
+
+    fn say(&mut self, what: &str) {
+        self.observer.notice(&format!("{NAME}: {what}"));
+    }
+
+    /// Takes what happens.
+    fn take(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Begins(begins) => {
+                self.seen.opened += 1;
+                self.seen.open += 1;
+                let line = begins_line(begins, self.end);
+                self.say(&line);
+            }
+            Event::Ended(flow) => {
+                self.seen.open = self.seen.open.saturating_sub(1);
+                self.seen.ended += 1;
+                self.seen.failed +=
+                    u64::from(!matches!(flow.end, FlowEnd::InOrder | FlowEnd::Stopped));
+                self.totals.add(flow, self.end);
+                let line = ended_line(flow, self.end);
+                self.say(&line);
+            }
+            Event::Refused { peer, fault } => {
+                self.totals.refused = self.totals.refused.saturating_add(1);
+                self.say(&format!("{peer} was refused: {fault}"));
+            }
+            Event::LogLeftOut(peer) => self.say(&format!(
+                "{peer} asked for a log (-x, -X), which is not written for it; --log FILE has the packets of all flows"
+            )),
+            Event::Interval(interval) => {
+                let counts = interval.counts;
+                self.interval(interval.from, interval.to, &counts, interval.open);
+            }
+        }
+    }
+
+    fn interval(&mut self, from: Nanos, to: Nanos, counts: &SessionCounts, open: u64) {
+        self.seen.delivered_bytes =
+            self.seen.delivered_bytes.saturating_add(counts.delivered_bytes);
+        self.seen.responses = self.seen.responses.saturating_add(counts.responses);
+        let counted = SessionIntervalCounts {
+            from: from.saturating_sub(self.at),
+            to: to.saturating_sub(self.at),
+            counts: *counts,
+            open,
+            ..SessionIntervalCounts::default()
+        };
+        let row = session_interval(NAME, self.end, &counted);
+        self.observer.interval(&model::Interval {
+            from_ns: counted.from.get(),
+            to_ns: counted.to.get(),
+            total: FlowInterval::default(),
+            flows: Vec::new(),
+            sessions: vec![row],
+            expired: None,
+            cpus: None,
+        });
+        self.totals.add_interval(counted);
+        self.look(false);
+    }
+
+    fn look(&mut self, ended: bool) {
+        let progress = Progress {
+            elapsed: self.elapsed(),
+            duration: self.duration,
+            sessions: Some(self.seen),
+            ended,
+            ..Progress::default()
+        };
+        self.observer.progress(&progress);
+    }
+
+    fn report(mut self, options: &Options, stop: &Stop, failed: Option<String>) -> Report {
+        self.look(true);
+        let (elapsed, totals) = (self.elapsed(), self.totals);
+        let end = match (crate::flows::stopped(stop), failed) {
+            (Some(stopped), None) => stopped,
+            (_, Some(message)) => model::End::Failed { message },
+            (None, None) => model::End::Completed,
+        };
+        let (costs, spent) = facts::cost(&self.cpu, totals.sessions());
+        let machine = Machine::observe();
+        let mut notes: Vec<String> = facts::disturbances(&spent, &machine);
+        if totals.refused > 0 {
+            let refused = human::counted(totals.refused, "request");
+            notes.push(format!("{refused} of senders refused; the lines above say why"));
+        }
+        assemble(
+            RunFacts {
+                wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
+                command_line: options.command_line.clone(),
+                seed: None,
+                scenario: None,
+                started: self.started,
+                duration: elapsed,
+                end,
+                clocks: Clocks::Same,
+                costs,
+                machine: notes,
+                changes: Vec::new(),
+                outages: Vec::new(),
+                replays: Vec::new(),
+                captures: Vec::new(),
+                sessions: totals.groups(self.end),
+                stacks: Vec::new(),
+            },
+            None,
+            None,
+        )
+    }
+}
+
+/// A flow that begins, in a line.
+fn begins_line(begins: &FlowBegins, end: SessionEnd) -> String {
+    let FlowBegins { flow, peer, transport, meter, port } = begins;
+    let whose = match end {
+        SessionEnd::Client => format!("flow {flow} to {}", SocketAddr::new(peer.ip(), *port)),
+        SessionEnd::Server => format!("flow {flow} of {} to port {port}", peer.ip()),
+    };
+    format!("{whose}: {}, {}", transport.name(), meter.name())
+}
+
+/// A flow that is over, in a line.
+fn ended_line(flow: &FlowResult, end: SessionEnd) -> String {
+    let verb = if end == SessionEnd::Client { "sent" } else { "received" };
+    let mut line = format!(
+        "flow {} from {} {}: {} with {} {verb} in {}",
+        flow.flow,
+        flow.source,
+        match flow.end {
+            FlowEnd::InOrder => "is over",
+            FlowEnd::ClosedEarly => "was ended by the other end",
+            FlowEnd::Silent => "was ended: the other end no longer answers",
+            FlowEnd::TooLong => "was ended: it lasted too long",
+            FlowEnd::Malformed => "was ended: the other end sent what is not D-ITG's",
+            FlowEnd::Broken => "broke",
+            FlowEnd::Stopped => "was stopped",
+        },
+        human::counted(flow.packets, "packet"),
+        human::bytes(flow.bytes as f64),
+        human::time(flow.time.get() as f64)
+    );
+    let counts = &flow.summary.counts;
+    match end {
+        SessionEnd::Server => {
+            let lost = human::count(counts.messages_lost);
+            let late = human::count(counts.messages_out_of_order);
+            line.push_str(&format!("; {lost} lost, {late} out of order"));
+        }
+        SessionEnd::Client if flow.meter == Meter::RoundTrip => {
+            let back = human::count(counts.responses);
+            let lost = human::count(counts.lost_responses);
+            line.push_str(&format!("; {back} came back, {lost} did not"));
+        }
+        SessionEnd::Client => {}
+    }
+    line
+}
