@@ -68,6 +68,7 @@ const ALL: &[Example] = examples![
     ("web-load", "Sessions: a load that rises on somebody's web server"),
     ("tcp-throughput", "Sessions: throughput both ways, as iperf asks for it"),
     ("session-mix", "Sessions: a mix of applications at a total bandwidth, in no time"),
+    ("templates", "Conversations of a capture as templates, packet by packet from both sides", "office.pcap"),
     ("office", "Sessions: those of a capture, said again", "office.pcap"),
     (
         "mix-provider",

@@ -8,6 +8,7 @@ use wirebeat_wire::headers::{HeaderKey, HeaderMatch};
 
 use super::Recording;
 use super::captures::Captures;
+use super::copies::Template;
 use super::source::SCANNED;
 
 /// The most different headers of one flow.
@@ -26,6 +27,9 @@ pub(crate) fn headers_of(recordings: &[Recording], flow: u32) -> Result<Vec<Head
             "the headers of captures of more than {} MiB are not read beforehand",
             SCANNED >> 20
         ));
+    }
+    if let Some(copies) = &recording.copies {
+        return Template::read(recording, copies)?.headers(copies, recording.replay.side);
     }
     let mut captures = Captures::open(recording)?;
     let mut known = HashSet::new();

@@ -1,8 +1,10 @@
 //! Flows that send what was recorded: which archives or captures, when, and from which record which packet comes.
 //!
-//! What is in such a file is not known here: its name is passed on. What only captures have is `captured.rs`.
+//! What is in such a file is not known here: its name is passed on. What only captures have is `captured.rs`, and captures as
+//! templates `copies.rs`.
 
 mod captured;
+mod copies;
 
 use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 
@@ -12,6 +14,7 @@ use wirebeat_units::{Bytes, Factor, Fault, Nanos, WallTime, fault};
 use wirebeat_wire::filter::Filter;
 
 pub use captured::{Rewrite, Side, Truncated, Vlan};
+pub use copies::Copies;
 pub use wirebeat_wire::rewrite::{PortRange, Prefix};
 
 use super::flow::default_packet;
@@ -87,6 +90,10 @@ pub struct Replay {
     /// How to handle frames of a capture that were not captured whole.
     #[serde(default, skip_serializing_if = "is_default")]
     pub truncated: Truncated,
+    /// A capture is a template: copies of it start again and again, each between other addresses and ports. Default: it is sent
+    /// once.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub copies: Option<Box<Copies>>,
     /// Whether all of it is read into memory before the run starts. Default: they are read while it goes on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub preload: bool,
@@ -275,6 +282,7 @@ impl Replay {
             rewrite: Rewrite::default(),
             side: None,
             truncated: Truncated::Pad,
+            copies: None,
             preload: false,
             readers: 0,
             times: once(),
@@ -347,6 +355,7 @@ impl Replay {
             ));
         }
         self.check_kind()?;
+        self.check_copies()?;
         if self.tight_loop.is_some() && self.speed != Factor::ONE {
             return no(
                 "speed",
@@ -456,6 +465,7 @@ impl Replay {
             ("side", self.side.is_some()),
             ("truncated", self.truncated != Truncated::Pad),
             ("reorder-window", self.reorder_window.is_some()),
+            ("copies", self.copies.is_some()),
         ];
         match only.into_iter().find(|(_, is_said)| *is_said) {
             Some((key, _)) => no(key, fault!("only a capture has this"; "leave it out")),
@@ -478,6 +488,11 @@ impl FlowSpec {
         let rewrite =
             |(key, why): (&'static str, Fault)| at("replay").key("rewrite").key(key).invalid(why);
         replay.rewrite.check().map_err(rewrite)?;
+        if let Some(copies) = &replay.copies {
+            let here = || at("replay").key("copies");
+            let below = |key: &str| key.split('.').fold(here(), |place, key| place.key(key));
+            copies.check().map_err(|(key, why)| below(key).invalid(why))?;
+        }
         let said = |key: &str, why: Fault| Err(at(key).invalid(why));
         let shown = self.packet.iter().any(Header::has_sub_flows);
         if replay.flow_of.is_some() && !shown {
@@ -488,6 +503,12 @@ impl FlowSpec {
         }
         if self.size.is_some() {
             return said("size", fault!("what is replayed has its sizes"; "leave 'size' out"));
+        }
+        if !self.rate.is_unlimited() && replay.copies.is_some() {
+            return said(
+                "rate",
+                fault!("packets of copies have times"; "write the rate of copies in 'copies'"),
+            );
         }
         if !self.rate.is_unlimited() {
             return said(

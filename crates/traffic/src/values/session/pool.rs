@@ -295,6 +295,21 @@ impl AddressPool {
         None
     }
 
+    /// How many of the first octets all of them have in common; `None` where there are none.
+    pub fn common_octets(&self) -> Option<usize> {
+        let first = self.0.first()?.first;
+        let width = if first.is_ipv4() { 32 } else { 128 };
+        let ends = self.0.iter().flat_map(|range| [range.first, range.last]);
+        let different = ends.fold(0, |all, address| all | bits(first) ^ bits(address));
+        let same = different.leading_zeros().saturating_sub(128 - width);
+        Some((same / 8) as usize)
+    }
+
+    /// Whether some of them have more of the sessions than others.
+    pub(crate) fn has_weights(&self) -> bool {
+        self.weights() > 0
+    }
+
     /// The sum of all weights; 0 where there are none.
     fn weights(&self) -> u64 {
         self.0.iter().filter_map(|range| range.weight).map(|weight| u64::from(weight.get())).sum()
