@@ -56,12 +56,11 @@ pub fn read(
     let sessions = |file: &str| {
         let path = found(file, folder);
         let beside = how.beside.as_deref().or(folder);
-        captured::sessions(&path)
-            .map(|sessions| NamedCapture {
-                name: name_beside(&path, beside),
-                sessions,
-                template: captured::packets(&path),
-            })
+        captured::sessions(&path).map(|sessions| NamedCapture {
+            name: name_beside(&path, beside),
+            sessions,
+            template: captured::packets(&path),
+        })
     };
     let source = Source { name, text, read: &read, sessions: &sessions };
     let options = Options {

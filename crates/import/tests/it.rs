@@ -9,6 +9,8 @@ mod as_the_tool;
 mod contradictions;
 #[path = "it/mangled.rs"]
 mod mangled;
+#[path = "it/packets.rs"]
+mod packets;
 #[path = "it/recognise.rs"]
 mod recognised;
 #[path = "it/sessions.rs"]

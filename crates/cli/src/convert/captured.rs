@@ -4,10 +4,10 @@ use std::path::Path;
 
 use wirebeat_archive::capture::conversations::{Conversation, Keep, Transport as Carried};
 use wirebeat_archive::capture::sides::Side;
-use wirebeat_run::TemplatePackets;
 use wirebeat_import::capture::{
     CaptureOptions, CapturedSessions, ProgramsFound, SessionFacts, TemplateFacts, programs,
 };
+use wirebeat_run::TemplatePackets;
 use wirebeat_traffic::scenario::session::Transport;
 use wirebeat_units::{Nanos, human};
 

@@ -58,7 +58,10 @@ impl Times {
 
 /// Keys of a template that are told, and why they are not followed.
 pub(super) const TOLD: [(&str, &str); 5] = [
-    ("plugin_id", "addresses and ports that packets carry are not changed; those of their headers are"),
+    (
+        "plugin_id",
+        "addresses and ports that packets carry are not changed; those of their headers are",
+    ),
     ("multi_flow_enabled", "all conversations of a capture are in each copy"),
     ("flows_dirs", "the client of a copy is who opened the first conversation of the capture"),
     ("ip_header_offset", "the outermost IP header has the addresses"),
@@ -222,16 +225,18 @@ fn repeated(limit: NonZeroU64, cps: f64, lasts: Nanos) -> Departures {
     }
 }
 
-/// The client ports of a template: each has others, so that no two have the same tuple.
+/// The client ports of a template: each has others, so that no two have the same tuple, and blocks that are known by their first
+/// bits, so that a receiver tells templates apart.
 fn ports((place, all): (u64, u64), facts: &TemplateFacts) -> PortRange {
-    let room = u64::from(PORTS.last - PORTS.first) + 1;
-    let each = room / all.max(1);
-    let first = u64::from(PORTS.first) + each * place;
-    let last = first + each.max(1) - 1;
-    match (u16::try_from(first), u16::try_from(last)) {
-        (Ok(first), Ok(last)) if each >= u64::from(facts.client_ports) => {
-            PortRange { first, last }
-        }
+    let end = u64::from(PORTS.last) + 1;
+    let blocks = |size: u64| end / size - u64::from(PORTS.first).div_ceil(size);
+    let size = (0..16).rev().map(|bits| 1_u64 << bits).find(|size| blocks(*size) >= all);
+    let Some(size) = size.filter(|size| all > 1 && *size >= u64::from(facts.client_ports)) else {
+        return PORTS;
+    };
+    let first = (u64::from(PORTS.first).div_ceil(size) + place) * size;
+    match (u16::try_from(first), u16::try_from(first + size - 1)) {
+        (Ok(first), Ok(last)) => PortRange { first, last },
         _ => PORTS,
     }
 }

@@ -181,7 +181,13 @@ impl<'a> Reader<'a, '_, '_> {
             match options.packets {
                 true => {
                     let (file, facts) = self.packets(&template)?;
-                    packets.push(PacketTemplate { template: Template { number, keys }, file, facts, from, to });
+                    packets.push(PacketTemplate {
+                        template: Template { number, keys },
+                        file,
+                        facts,
+                        from,
+                        to,
+                    });
                 }
                 false => {
                     for (file, session) in self.sessions(&template)? {
@@ -377,10 +383,7 @@ impl<'a> Reader<'a, '_, '_> {
     }
 
     /// The packets of a template's capture, with the name of the file.
-    fn packets(
-        &self,
-        template: &Template<'_>,
-    ) -> Result<(String, TemplateFacts), ScriptError> {
+    fn packets(&self, template: &Template<'_>) -> Result<(String, TemplateFacts), ScriptError> {
         let file = template.keys.get("name").and_then(Value::as_str).unwrap_or_default();
         let line = self.places.line("name", Some(template.number));
         let found = (self.draft.source.sessions)(file);
@@ -433,7 +436,10 @@ impl<'a> Reader<'a, '_, '_> {
     }
 
     /// The only server of a template that has one.
-    pub(super) fn server(&self, template: &Template<'_>) -> Result<Option<AddressRange>, ScriptError> {
+    pub(super) fn server(
+        &self,
+        template: &Template<'_>,
+    ) -> Result<Option<AddressRange>, ScriptError> {
         let Some(text) = template.keys.get("server_addr").and_then(Value::as_str) else {
             return Ok(None);
         };

@@ -107,7 +107,11 @@ fn replay(replay: &Replay) -> String {
     };
     let mut text = format!("{flow}: {} of {of}", human::counted(*records, "record"));
     if let Some(copies) = copies {
-        text += &format!(", {} {}", human::count(*copies), if *copies == 1 { "copy" } else { "copies" });
+        text += &format!(
+            ", {} {}",
+            human::count(*copies),
+            if *copies == 1 { "copy" } else { "copies" }
+        );
     }
     if !left_out.is_empty() {
         text += &format!(", {} left out", human::left_out(left_out));

@@ -8,8 +8,8 @@ use wirebeat_wire::headers::{HeaderKey, HeaderMatch};
 
 use super::Recording;
 use super::captures::Captures;
-use super::copies::Template;
 use super::source::SCANNED;
+use super::template::Template;
 
 /// The most different headers of one flow.
 const HEADERS_MAX: usize = 65_536;

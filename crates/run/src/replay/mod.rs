@@ -9,7 +9,7 @@
 //! Each worker has two buffers: while one is worked on the other is filled. Chunks go to the workers in turn, and
 //! the cores take them in the same turn, so the order of records is that of the archive however many workers there
 //! are. All times count from the first record, on the clock of the run. Copies of a capture (`copies.rs`) are made of one that
-//! was read before, and their times count from the start of the flow.
+//! was read before (`template.rs`), and their times count from the start of the flow.
 
 mod ahead;
 mod buffers;
@@ -22,6 +22,7 @@ mod nothing;
 mod read;
 pub(crate) mod shared;
 mod source;
+mod template;
 mod work;
 
 use std::ops::Range;
@@ -46,12 +47,12 @@ use wirebeat_units::{Nanos, fault, human};
 use crate::error::RunError;
 use buffers::Buffer;
 pub(crate) use captures::{HeldBack, longest_frame};
-pub use copies::{TemplatePackets, template_packets};
 pub(crate) use devices::{Member, Numbered, kind, members, shared as shared_sub_flows, sub_flows};
 use filling::Way;
 pub(crate) use headers::headers_of;
 use read::{Readers, Summary};
 pub(crate) use source::{ArchiveFacts, look_into};
+pub use template::{TemplatePackets, template_packets};
 use work::Worker;
 
 /// Batches that wait in a queue.
@@ -140,7 +141,8 @@ impl Recording {
     /// Of one capture, which is looked at and not sent.
     fn of_capture(path: &Path) -> Recording {
         let name = path.display().to_string();
-        let replay = Replay { archive: None, capture: Some(vec![name.clone()].into()), ..Replay::of("") };
+        let replay =
+            Replay { archive: None, capture: Some(vec![name.clone()].into()), ..Replay::of("") };
         Recording {
             flow: 0,
             stream: 0,

@@ -184,7 +184,8 @@ impl Readers {
         let notes = &mut self.notes;
         let Recording { paths, replay, .. } = &self.recording;
         if let Some(copies) = &self.recording.copies {
-            return CopySource::open(&self.recording, copies).map(|all| Input::Copies(Box::new(all)));
+            return CopySource::open(&self.recording, copies)
+                .map(|all| Input::Copies(Box::new(all)));
         }
         if replay.is_capture() {
             let captures = Captures::open(&self.recording)?;

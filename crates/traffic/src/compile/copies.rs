@@ -13,7 +13,9 @@ use crate::distribution::draw::{Key, Purpose};
 use crate::program::Copies;
 use crate::program::script::PoolWalk;
 use crate::scenario::replay::Copies as CopiesSpec;
-use crate::scenario::{FlowSpec, Invalid, KeyPath, PortSpec, Replay, RunSpec, Scenario, StaggerChoice};
+use crate::scenario::{
+    FlowSpec, Invalid, KeyPath, PortSpec, Replay, RunSpec, Scenario, StaggerChoice,
+};
 use crate::values::session::{Pool, PortPool, PortRange};
 
 /// The ports of clients where none are written: those that no service is registered for by the system (RFC 6335 §6).
@@ -87,9 +89,10 @@ fn number(scenario: &Scenario, name: &str, replay: &Replay) -> u16 {
     let same_side = before.filter(|other| other.side == replay.side && alike(other)).count();
     let said = serde_json::to_string(&(&replay.capture, &replay.copies, same_side));
     // FNV-1a of 32 bits, folded: the same everywhere and for ever
-    let hash = said.unwrap_or_default().bytes().fold(0x811c_9dc5_u32, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    });
+    let hash = said
+        .unwrap_or_default()
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     (hash >> 16 ^ hash & 0xffff) as u16
 }
 
@@ -213,21 +216,14 @@ mod tests {
         };
         let us = |all: &[u64]| all.iter().map(|at| at * 1000).collect::<Vec<_>>();
         assert_eq!(starts("rate: 1000/s", ", start: 5ms, stop: 8ms"), us(&[0, 1000, 2000]));
-        assert_eq!(
-            starts("rate: 1000/s, burst: 2, count: 5", ""),
-            us(&[0, 0, 2000, 2000, 4000])
-        );
+        assert_eq!(starts("rate: 1000/s, burst: 2, count: 5", ""), us(&[0, 0, 2000, 2000, 4000]));
         assert_eq!(
             starts("rate: 1000/s, multiply: 2x", ", start: 1s, stop: 1001ms"),
             us(&[0, 500])
         );
         assert_eq!(starts("count: 3", ""), [0, 0, 0]);
         assert_eq!(
-            starts(
-                "rate: { steps: { 0s: 2000/s, 1ms: 500/s }, every: 5ms }",
-                ", stop: 9ms"
-            )
-            .len(),
+            starts("rate: { steps: { 0s: 2000/s, 1ms: 500/s }, every: 5ms }", ", stop: 9ms").len(),
             8
         );
         // without an end of its own a flow has that of any other

@@ -150,7 +150,8 @@ fn describe_flow(program: &Program, flow: &Flow, out: &mut String) -> std::fmt::
         for (n, start) in (0..).zip(copies.starts()).take(3) {
             let ends = copies.ends(n);
             let port = copies.client_port(&ends, (0, 1));
-            let shown = |ip: Option<std::net::IpAddr>| ip.map_or("-".to_owned(), |ip| ip.to_string());
+            let shown =
+                |ip: Option<std::net::IpAddr>| ip.map_or("-".to_owned(), |ip| ip.to_string());
             let (client, server) = (shown(ends.client), shown(ends.server));
             writeln!(out, "  copy {n} at {start}: {client} port {port} -> {server}")?;
         }

@@ -61,7 +61,8 @@ fn is_right(frame: &[u8]) -> bool {
     sum.checksum() == 0 || sum.checksum() == 0xffff
 }
 
-const POOLS: &str = "clients: { addresses: 10.0.0.1-10.0.0.2 }, servers: { addresses: 10.9.0.1-10.9.0.3 }";
+const POOLS: &str =
+    "clients: { addresses: 10.0.0.1-10.0.0.2 }, servers: { addresses: 10.9.0.1-10.9.0.3 }";
 
 #[test]
 fn copies_overlap_at_the_times_of_the_capture_each_between_its_own_ends() {
@@ -138,7 +139,8 @@ fn times_are_those_that_are_written() {
             (10, udp(false, [1, 2], [5000, 53], 40)),
         ]),
     );
-    let written = sent("gaps", &both, ", copies: { rate: 1/s, count: 1, gap: 10us, turnaround: 1ms }");
+    let written =
+        sent("gaps", &both, ", copies: { rate: 1/s, count: 1, gap: 10us, turnaround: 1ms }");
     let us: Vec<u64> = written.iter().map(|it| it.0 / 1000).collect();
     assert_eq!(us, [0, 10, 1_010, 1_020, 2_020]);
 }
@@ -206,7 +208,10 @@ fn ports_and_addresses_of_the_capture_stay_where_nothing_else_is_written() {
         let keys = format!(", side: client, copies: {{ rate: 100/s, count: 2, {copies} }}");
         tuples(&sent("keep", &path, &keys)).into_iter().map(|it| it.1).collect::<Vec<_>>()
     };
-    assert_eq!(shown("keep-ports: true, clients: { addresses: 10.0.0.1-10.0.0.9 }")[0], "10.0.0.1:5000 > 10.1.0.2:53");
+    assert_eq!(
+        shown("keep-ports: true, clients: { addresses: 10.0.0.1-10.0.0.9 }")[0],
+        "10.0.0.1:5000 > 10.1.0.2:53"
+    );
     assert_eq!(shown("clients: { ports: 7-8 }")[2], "10.1.0.1:8 > 10.1.0.2:53");
     // a group is no server
     let mut query = udp(false, [1, 2], [5000, 53], 40);
@@ -224,7 +229,9 @@ fn received(engine: Engine) {
     let flow = |name: &str, path: &Path, side: &str, ends: [&str; 2]| {
         format!(
             "  {name}-{side}: {{ from: {}, to: {}, stop: 200ms, replay: {{ capture: '{}', side: {side}, copies: {{ rate: 500/s, departures: exponential, {POOLS} }} }} }}\n",
-            ends[0], ends[1], path.display()
+            ends[0],
+            ends[1],
+            path.display()
         )
     };
     let flows: String = [("names", &names), ("page", &page)]
@@ -270,7 +277,16 @@ fn an_observer_sees_conversations() {
     let bed = cable();
     let out = file("observed-out.pcap");
     let capture = Program::new(&bed.b.namespace, "tcpdump")
-        .args(["-i", "wb1", "--immediate-mode", "-U", "-n", "-w", out.to_str().unwrap(), "udp port 53"])
+        .args([
+            "-i",
+            "wb1",
+            "--immediate-mode",
+            "-U",
+            "-n",
+            "-w",
+            out.to_str().unwrap(),
+            "udp port 53",
+        ])
         .spawn()
         .unwrap();
     capture.wait_for("listening on", Duration::from_secs(30)).unwrap();
@@ -336,7 +352,9 @@ fn what_has_no_copies_is_told_or_left_out() {
     let cut: Vec<Timed> = names.iter().map(|(at, frame)| (*at, frame[..50].to_vec())).collect();
     let cut = written("cut-copies.pcap", &pcap_of(1, 30, &cut));
     let padded = sent("cut-copies", &cut, &format!(", {copies}"));
-    assert!(padded.iter().all(|(_, frame)| frame.len() == 80 && frame[50..].iter().all(|b| *b == 0)));
+    assert!(
+        padded.iter().all(|(_, frame)| frame.len() == 80 && frame[50..].iter().all(|b| *b == 0))
+    );
     assert_eq!(tuples(&padded)[0].1, "10.0.0.1:1024 > 10.9.0.1:53");
     let why = refused(&cut, &format!(", truncated: skip, {copies}"));
     assert!(why.contains("all of it was left out (3 cut short in the capture"), "{why}");
@@ -383,14 +401,17 @@ fn what_cannot_be_told_apart_is_refused_with_the_remedy() {
         assert!(why.contains(words), "{copies}: {why}");
     }
     // as often as they may
-    assert_eq!(sent("apart-copies", &path, ", copies: { rate: 200/s, count: 9, tuples: 1 }").len(), 27);
-    let two = [
-        (0, udp(false, [1, 2], [5000, 53], 40)),
-        (1, udp(false, [1, 2], [5001, 53], 40)),
-    ];
+    assert_eq!(
+        sent("apart-copies", &path, ", copies: { rate: 200/s, count: 9, tuples: 1 }").len(),
+        27
+    );
+    let two = [(0, udp(false, [1, 2], [5000, 53], 40)), (1, udp(false, [1, 2], [5001, 53], 40))];
     let path = written("two-ports.pcap", &pcap(&two));
     let why = refused(&path, ", copies: { rate: 1/s, clients: { ports: 9 } }");
-    assert!(why.contains("more ports in the capture than the 1 of 'clients'; write more ports"), "{why}");
+    assert!(
+        why.contains("more ports in the capture than the 1 of 'clients'; write more ports"),
+        "{why}"
+    );
 }
 
 /// Ten thousand conversations in one template, and copies of it that all overlap.
@@ -410,14 +431,18 @@ fn a_template_may_have_ten_thousand_conversations() {
     let sent = sent("ten-thousand", &path, keys);
     assert_eq!(sent.len(), 140_000);
     assert!(sent.is_sorted_by_key(|it| it.0));
-    let ends: std::collections::HashSet<String> = tuples(&sent).into_iter().map(|it| it.1).collect();
+    let ends: std::collections::HashSet<String> =
+        tuples(&sent).into_iter().map(|it| it.1).collect();
     assert_eq!(ends.len(), 140_000, "each conversation of each copy is another one");
 }
 
 /// Millions of copies that are under way at a time take 8 bytes each and no time to find.
 #[test]
 fn a_million_copies_may_be_under_way() {
-    let far = [(0, udp(false, [1, 2], [5000, 53], 20)), (2_000_000_000, udp(false, [2, 1], [53, 5000], 20))];
+    let far = [
+        (0, udp(false, [1, 2], [5000, 53], 20)),
+        (2_000_000_000, udp(false, [2, 1], [53, 5000], 20)),
+    ];
     let path = written("a-million.pcap", &pcap(&far));
     let text = format!(
         "ports: {{ a: {{ engine: loopback }} }}\nflows: {{ x: {{ from: a, replay: {{ capture: '{}', side: server, copies: {{ rate: 1000000/s, count: 1000000, clients: {{ addresses: 10.0.0.0/8 }} }} }} }} }}\n",
@@ -436,8 +461,14 @@ fn the_example_sends_what_was_looked_at() {
     let example = std::fs::read_to_string(root.join("../../examples/templates.yaml")).unwrap();
     let (client, server) = (file("example-client.pcapng"), file("example-server.pcapng"));
     let example = example
-        .replace("{ interface: ${a} }", &format!("{{ engine: pcap, file: '{}' }}", client.display()))
-        .replace("{ interface: ${b} }", &format!("{{ engine: pcap, file: '{}' }}", server.display()))
+        .replace(
+            "{ interface: ${a} }",
+            &format!("{{ engine: pcap, file: '{}' }}", client.display()),
+        )
+        .replace(
+            "{ interface: ${b} }",
+            &format!("{{ engine: pcap, file: '{}' }}", server.display()),
+        )
         .replace("stop: 5s", "stop: 10ms");
     let scenario = Scenario::from_yaml(&example, "templates").unwrap_or_else(|why| panic!("{why}"));
     let options = Options { directory: Some(root.join("../../examples")), ..Options::default() };
@@ -447,14 +478,19 @@ fn the_example_sends_what_was_looked_at() {
     let golden = root.join("tests/golden");
     for (frames, name) in frames.iter().zip(["templates-client.pcap", "templates-server.pcap"]) {
         let begin = frames.first().map_or(0, |it| it.0);
-        let text = pcap(&frames.iter().map(|(at, frame)| (at - begin, frame.clone())).collect::<Vec<_>>());
+        let text =
+            pcap(&frames.iter().map(|(at, frame)| (at - begin, frame.clone())).collect::<Vec<_>>());
         let path = golden.join(name);
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::create_dir_all(&golden).unwrap();
             std::fs::write(&path, &text).unwrap();
         }
         let expected = std::fs::read(&path).unwrap_or_default();
-        assert!(text == expected, "{} differs; look at it with UPDATE_GOLDEN=1 and tcpdump -r", path.display());
+        assert!(
+            text == expected,
+            "{} differs; look at it with UPDATE_GOLDEN=1 and tcpdump -r",
+            path.display()
+        );
     }
     let addresses: Vec<IpAddr> = frames[0]
         .iter()

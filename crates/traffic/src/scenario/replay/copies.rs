@@ -332,11 +332,17 @@ mod tests {
     #[test]
     fn what_contradicts_copies_is_refused_with_a_remedy() {
         for (replay, words) in [
-            ("copies: {}", "flows.x.replay.copies.rate: nothing says how many copies start; give a 'rate'"),
+            (
+                "copies: {}",
+                "flows.x.replay.copies.rate: nothing says how many copies start; give a 'rate'",
+            ),
             ("copies: { rate: 1Mbps }", "does not count copies; write for example 1000/s"),
             ("copies: { rate: 10% }", "does not count copies"),
             ("copies: { count: 3, multiply: 2x }", "copies.multiply: there is no rate to multiply"),
-            ("copies: { rate: 1/s, servers: { ports: 80 } }", "copies.servers.ports: servers have the ports of the capture"),
+            (
+                "copies: { rate: 1/s, servers: { ports: 80 } }",
+                "copies.servers.ports: servers have the ports of the capture",
+            ),
             (
                 "copies: { rate: 1/s, clients: { mac: 02:00:00:00:00:01 } }",
                 "copies.clients.mac: frames keep the Ethernet addresses",
@@ -349,15 +355,27 @@ mod tests {
                 "copies: { rate: 1/s, clients: { addresses: 10.0.0.1 }, servers: { addresses: 'fd00::1' } }",
                 "two versions of IP; write addresses of one",
             ),
-            ("copies: { rate: 1/s, servers: { addresses: 224.0.0.5 } }", "write addresses of hosts"),
+            (
+                "copies: { rate: 1/s, servers: { addresses: 224.0.0.5 } }",
+                "write addresses of hosts",
+            ),
             (
                 "copies: { rate: 1/s, gap: 1ms, turnaround: 1ms, min-gap: 1us }",
                 "copies.min-gap: 'gap' and 'turnaround' say all times",
             ),
-            ("speed: 2x, copies: { rate: 1/s, gap: 1ms, turnaround: 1ms }", "replay.speed: 'gap' and 'turnaround'"),
-            ("tight-loop: 1us, copies: { rate: 1/s }", "replay.tight-loop: packets of copies have times"),
+            (
+                "speed: 2x, copies: { rate: 1/s, gap: 1ms, turnaround: 1ms }",
+                "replay.speed: 'gap' and 'turnaround'",
+            ),
+            (
+                "tight-loop: 1us, copies: { rate: 1/s }",
+                "replay.tight-loop: packets of copies have times",
+            ),
             ("loop: 3, copies: { rate: 1/s }", "replay.loop: copies start as often"),
-            ("preload: on, copies: { rate: 1/s }", "replay.preload: what copies are made of is in memory"),
+            (
+                "preload: on, copies: { rate: 1/s }",
+                "replay.preload: what copies are made of is in memory",
+            ),
         ] {
             let error = read(replay).expect_err(replay);
             assert!(error.contains(words), "{replay}: {error}");
