@@ -8,8 +8,8 @@ use serde_json::Value;
 use std::num::{NonZeroU32, NonZeroU64};
 use wirebeat_traffic::scenario::departures::{Departures, Duration, OnOff};
 use wirebeat_traffic::scenario::rate::FlowRate;
-use wirebeat_traffic::scenario::replay::{Copies, Side};
-use wirebeat_traffic::scenario::session::{AddressPool, PoolSpec, PortPool};
+use wirebeat_traffic::scenario::replay::{Copies, CopyClients, CopyServers, Side};
+use wirebeat_traffic::scenario::session::{AddressPool, PortPool};
 use wirebeat_traffic::scenario::{FlowSpec, MAX_FLOWS, Replay};
 use wirebeat_traffic::values::session::PortRange;
 use wirebeat_units::{Fault, Nanos, Rate, fault};
@@ -140,20 +140,19 @@ impl<'a> Reader<'a, '_, '_> {
         let departures = limit.map(|limit| repeated(limit, cps, times.lasts(facts)));
         let keep_ports =
             template.keys.get("keep_src_port").and_then(Value::as_bool).unwrap_or(false);
-        let pool = |of: &Addresses| PoolSpec {
-            addresses: AddressPool(vec![of.range]),
-            order: of.order,
-            ..PoolSpec::default()
-        };
         let server = self.server(template)?;
         Ok(Copies {
             rate: FlowRate::Fixed(rate),
             departures: departures.unwrap_or_default(),
-            clients: PoolSpec {
+            clients: CopyClients {
+                addresses: AddressPool(vec![from.range]),
                 ports: (!keep_ports).then(|| PortPool(vec![ports((place, all), facts)])),
-                ..pool(from)
+                order: from.order,
             },
-            servers: pool(&Addresses { range: server.unwrap_or(to.range), ..*to }),
+            servers: CopyServers {
+                addresses: AddressPool(vec![server.unwrap_or(to.range)]),
+                order: to.order,
+            },
             per_pair: whole("w")
                 .and_then(|w| NonZeroU32::new(u32::try_from(w).ok()?))
                 .unwrap_or(NonZeroU32::MIN),

@@ -16,7 +16,7 @@ use crate::scenario::replay::Copies as CopiesSpec;
 use crate::scenario::{
     FlowSpec, Invalid, KeyPath, PortSpec, Replay, RunSpec, Scenario, StaggerChoice,
 };
-use crate::values::session::{Pool, PortPool, PortRange};
+use crate::values::session::{PortPool, PortRange};
 
 /// The ports of clients where none are written: those that no service is registered for by the system (RFC 6335 §6).
 const CLIENT_PORTS: PortRange = PortRange { first: 1024, last: u16::MAX };
@@ -39,7 +39,7 @@ pub(super) fn copies(
     Ok(Some(Arc::new(Copies {
         starts: starts(maker, spec, (written, number))?,
         clients: PoolWalk::new(&clients, key(0)),
-        servers: PoolWalk::new(&Pool { ports: None, ..written.servers.pool() }, key(1)),
+        servers: PoolWalk::new(&written.servers.pool(), key(1)),
         per_pair: written.per_pair.get().into(),
         tuples: written.tuples.map(Into::into),
         keep_ports: written.keep_ports,
@@ -228,6 +228,22 @@ mod tests {
         );
         // without an end of its own a flow has that of any other
         assert_eq!(starts("rate: 3/s", "").len(), 30);
+    }
+
+    #[test]
+    fn starts_may_be_those_of_a_file() {
+        let text = "ports: { a: {} }\nflows: { x: { from: a, replay: { capture: a.pcap, copies: { departures: { trace: times.txt }, count: 4 } } } }\n";
+        let scenario = Scenario::from_yaml(text, "").unwrap_or_else(|error| panic!("{error}"));
+        assert!(Files::named_in(&scenario).contains("times.txt"));
+        let place = Files::place_of(&scenario, "times.txt").to_string();
+        assert_eq!(place, "flows.x.replay.copies.departures");
+        let mut files = Files::default();
+        files.insert("times.txt".to_owned(), b"64B 10us\n64B 30us\n".to_vec());
+        let links = Links { ports: [("a".to_owned(), Link::imaginary(0))].into() };
+        let program = compile(&scenario, &links, &files).unwrap_or_else(|why| panic!("{why}"));
+        let copies = program.flows[0].copies.clone().unwrap();
+        let starts: Vec<u64> = copies.starts().map(|at| at.get() / 1000).collect();
+        assert_eq!(starts, [0, 10, 40, 50]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use wirebeat_units::{Bytes, Factor, Fault, Nanos, WallTime, fault};
 use wirebeat_wire::filter::Filter;
 
 pub use captured::{Rewrite, Side, Truncated, Vlan};
-pub use copies::Copies;
+pub use copies::{Copies, CopyClients, CopyServers};
 pub use wirebeat_wire::rewrite::{PortRange, Prefix};
 
 use super::flow::default_packet;
@@ -112,8 +112,8 @@ pub struct Replay {
     /// How many threads prepare what was read for the transmit cores.
     #[serde(default = "one_worker", skip_serializing_if = "is_one_worker")]
     pub workers: NonZeroU16,
-    /// The length of a buffer, of which each of these threads has two. Default: 64 MiB; of what leaves as fast as it can
-    /// 2 MiB.
+    /// The length of a buffer, of which each of these threads has two. Default: 64 MiB; of copies 4 MiB, and of what leaves as
+    /// fast as it can 2 MiB.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(with = "Option<BytesText>")]
     pub buffer: Option<Bytes>,
@@ -251,6 +251,8 @@ impl Replay {
     /// The same of what leaves as fast as it can: so little that it stays in the cache (measured: data of 1472 bytes leave
     /// 1.4 times as fast).
     const FAST_BUFFER: Bytes = Bytes::new(2 << 20);
+    /// The same of copies, whose template is in memory: a scenario may have many.
+    const COPIES_BUFFER: Bytes = Bytes::new(4 << 20);
     /// How long it can be: it holds the longest record, and offsets in it have 32 bits.
     pub const BUFFER: std::ops::RangeInclusive<u64> = 1 << 17..=1 << 31;
     /// The most threads that prepare what was read.
@@ -313,7 +315,11 @@ impl Replay {
 
     /// How long a buffer is.
     pub fn buffer(&self) -> Bytes {
-        let usual = if self.is_unlimited() { Self::FAST_BUFFER } else { Self::USUAL_BUFFER };
+        let usual = match &self.copies {
+            _ if self.is_unlimited() => Self::FAST_BUFFER,
+            Some(_) => Self::COPIES_BUFFER,
+            None => Self::USUAL_BUFFER,
+        };
         self.buffer.unwrap_or(usual)
     }
 

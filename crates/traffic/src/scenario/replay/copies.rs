@@ -13,9 +13,11 @@ use super::Replay;
 use crate::scenario::departures::Departures;
 use crate::scenario::rate::FlowRate;
 use crate::scenario::schema::{FactorText, TimeText};
-use crate::scenario::session::pool::PoolSpec;
-use crate::scenario::session::{AddressRange, in_sessions_per_second};
+use crate::scenario::session::{
+    AddressPool, AddressRange, PoolOrder, PortPool, in_sessions_per_second,
+};
 use crate::scenario::{FlowSpec, is_default};
+use crate::values::session::Pool;
 
 /// Copies of a capture: when they start, and between whom they are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -39,10 +41,10 @@ pub struct Copies {
     pub count: Option<NonZeroU64>,
     /// The addresses and ports in the place of the client's. Default: the address of the capture, and ports 1024-65535.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub clients: PoolSpec,
+    pub clients: CopyClients,
     /// The addresses in the place of the server's. Default: the address of the capture.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub servers: PoolSpec,
+    pub servers: CopyServers,
     /// How many copies in turn are between one client and one server address, each from other ports of the client.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub per_pair: NonZeroU32,
@@ -66,6 +68,48 @@ pub struct Copies {
     pub min_gap: Option<Nanos>,
 }
 
+/// The addresses and ports of the clients of copies.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct CopyClients {
+    /// Its addresses: `10.0.1.1`, `10.0.1.0/24`, `10.0.1.1-10.0.1.9`, or a list.
+    #[serde(skip_serializing_if = "AddressPool::is_empty")]
+    pub addresses: AddressPool,
+    /// Its ports: `80`, `1024-65535`, or a list.
+    #[serde(skip_serializing_if = "is_default")]
+    pub ports: Option<PortPool>,
+    /// In which order copies take them. Default: in turn.
+    #[serde(skip_serializing_if = "is_default")]
+    pub order: PoolOrder,
+}
+
+/// The addresses of the servers of copies, which have the ports of the capture.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct CopyServers {
+    /// Its addresses: `10.0.1.1`, `10.0.1.0/24`, `10.0.1.1-10.0.1.9`, or a list.
+    #[serde(skip_serializing_if = "AddressPool::is_empty")]
+    pub addresses: AddressPool,
+    /// In which order copies take them. Default: in turn.
+    #[serde(skip_serializing_if = "is_default")]
+    pub order: PoolOrder,
+}
+
+impl CopyClients {
+    /// What copies take addresses and ports from.
+    pub(crate) fn pool(&self) -> Pool {
+        let (addresses, ports) = (self.addresses.clone(), self.ports.clone());
+        Pool { addresses, ports, order: self.order, macs: None }
+    }
+}
+
+impl CopyServers {
+    /// What copies take addresses from.
+    pub(crate) fn pool(&self) -> Pool {
+        Pool { addresses: self.addresses.clone(), ports: None, order: self.order, macs: None }
+    }
+}
+
 impl Default for Copies {
     fn default() -> Copies {
         Copies {
@@ -74,8 +118,8 @@ impl Default for Copies {
             departures: Departures::default(),
             burst: one(),
             count: None,
-            clients: PoolSpec::default(),
-            servers: PoolSpec::default(),
+            clients: CopyClients::default(),
+            servers: CopyServers::default(),
             per_pair: one(),
             tuples: None,
             keep_ports: false,
@@ -157,19 +201,9 @@ impl Copies {
     }
 
     fn check_ends(&self) -> Result<(), (&'static str, Fault)> {
-        let hardware = || {
-            fault!(
-                "frames keep the Ethernet addresses of the capture";
-                "write 'source-mac' and 'destination-mac' in 'rewrite'"
-            )
-        };
-        for (key, mac, pool) in
-            [("clients", "clients.mac", &self.clients), ("servers", "servers.mac", &self.servers)]
-        {
-            if pool.mac.is_some() {
-                return Err((mac, hardware()));
-            }
-            pool.pool().check().map_err(|(_, why)| (key, why))?;
+        let pools = [("clients", self.clients.pool()), ("servers", self.servers.pool())];
+        for (key, pool) in pools {
+            pool.check().map_err(|(_, why)| (key, why))?;
             let of_no_host = |range: &AddressRange| Some((*range, range.of_no_host(false)?));
             if let Some((range, what)) = pool.addresses.0.iter().find_map(of_no_host) {
                 return Err((
@@ -180,12 +214,6 @@ impl Copies {
                     ),
                 ));
             }
-        }
-        if self.servers.ports.is_some() {
-            return Err((
-                "servers.ports",
-                fault!("servers have the ports of the capture"; "leave 'ports' out, or write others in 'rewrite'"),
-            ));
         }
         if self.keep_ports && self.clients.ports.is_some() {
             return Err((
@@ -203,6 +231,13 @@ impl Copies {
             ));
         }
         Ok(())
+    }
+}
+
+impl FlowSpec {
+    /// The copies of a capture that it sends, if it does.
+    pub(crate) fn copies(&self) -> Option<&Copies> {
+        self.replay.as_ref().and_then(|replay| replay.copies.as_deref())
     }
 }
 
@@ -339,14 +374,8 @@ mod tests {
             ("copies: { rate: 1Mbps }", "does not count copies; write for example 1000/s"),
             ("copies: { rate: 10% }", "does not count copies"),
             ("copies: { count: 3, multiply: 2x }", "copies.multiply: there is no rate to multiply"),
-            (
-                "copies: { rate: 1/s, servers: { ports: 80 } }",
-                "copies.servers.ports: servers have the ports of the capture",
-            ),
-            (
-                "copies: { rate: 1/s, clients: { mac: 02:00:00:00:00:01 } }",
-                "copies.clients.mac: frames keep the Ethernet addresses",
-            ),
+            ("copies: { rate: 1/s, servers: { ports: 80 } }", "unknown key 'ports'"),
+            ("copies: { rate: 1/s, clients: { mac: 02:00:00:00:00:01 } }", "unknown key 'mac'"),
             (
                 "copies: { rate: 1/s, clients: { ports: 5 }, keep-ports: true }",
                 "copies.keep-ports: 'clients' have ports, and so has the capture; leave one",
