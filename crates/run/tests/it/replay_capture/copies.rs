@@ -271,7 +271,7 @@ fn both_ends_count_what_the_other_sends_by_the_kernel() {
     received(Engine::Kernel);
 }
 
-/// What others see of it: tuples in the order of their times, on a cable.
+/// What others see of it: tuples in the order of their times, on a cable. Times are far apart, for machines that are busy.
 #[test]
 fn an_observer_sees_conversations() {
     require!(Capability::NetworkNamespaces, Capability::Program("tcpdump"));
@@ -292,7 +292,7 @@ fn an_observer_sees_conversations() {
     thread::sleep(Duration::from_millis(300));
     let flow = |port: &str, side: &str| {
         format!(
-            "{{ from: {port}, stop: 40ms, replay: {{ capture: '{}', side: {side}, copies: {{ rate: 250/s, {POOLS} }} }} }}",
+            "{{ from: {port}, stop: 800ms, replay: {{ capture: '{}', side: {side}, speed: 0.05x, copies: {{ rate: 12.5/s, {POOLS} }} }} }}",
             path.display()
         )
     };
@@ -323,10 +323,10 @@ fn an_observer_sees_conversations() {
         let (asks, answers) = (format!("{end} > {server}"), format!("{server} > {end}"));
         assert_eq!(mine.iter().map(|it| &it.1).collect::<Vec<_>>(), [&asks, &answers, &asks]);
         // with what a loaded machine is late by
-        for (seen, planned) in mine.iter().zip([0, 3_000, 5_000]) {
-            let planned = i128::from(n * 4_000 + planned) * 1000;
+        for (seen, planned) in mine.iter().zip([0, 60_000, 100_000]) {
+            let planned = i128::from(n * 80_000 + planned) * 1000;
             let late = i128::from(seen.0) - planned;
-            assert!((-20_000_000..20_000_000).contains(&late), "copy {n}: {late} ns late");
+            assert!((-30_000_000..30_000_000).contains(&late), "copy {n}: {late} ns late");
         }
     }
 }
