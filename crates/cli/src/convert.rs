@@ -56,6 +56,10 @@ pub struct Args {
     /// Of a capture: over TCP, each end waits before it speaks as long as it did, too
     #[arg(long)]
     keep_times: bool,
+    /// Of a stateful profile of T-Rex: play the packets of its captures one by one and without a stack, as T-Rex does, instead of
+    /// saying by TCP and UDP of our own what is in them
+    #[arg(long)]
+    packets: bool,
     /// When the run ends
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     time: Option<Nanos>,
@@ -82,6 +86,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         interface: args.interface.clone(),
         to: args.to.clone(),
         multiply: args.multiply,
+        packets: args.packets,
         // what goes to standard output is read from here
         beside: Some(
             args.output.as_deref().and_then(Path::parent).unwrap_or(Path::new("")).to_owned(),
@@ -123,6 +128,13 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
 
 /// Converts a capture.
 fn run_captured(args: &Args) -> Result<u8, Failure> {
+    if args.packets {
+        let why = fault!(
+            "--packets is for stateful profiles of T-Rex, and this is a capture";
+            "a flow with 'copies' of it plays its packets (docs/replay-captures.md)"
+        );
+        return Err(Failure::usage(why));
+    }
     if !args.arguments.is_empty() {
         let why = fault!("a capture takes no arguments"; "leave out what stands behind '--'");
         return Err(Failure::usage(why));

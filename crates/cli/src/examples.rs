@@ -68,6 +68,11 @@ const ALL: &[Example] = examples![
     ("web-load", "Sessions: a load that rises on somebody's web server"),
     ("tcp-throughput", "Sessions: throughput both ways, as iperf asks for it"),
     ("session-mix", "Sessions: a mix of applications at a total bandwidth, in no time"),
+    (
+        "templates",
+        "Conversations of a capture as templates, packet by packet from both sides",
+        "office.pcap"
+    ),
     ("office", "Sessions: those of a capture, said again", "office.pcap"),
     (
         "mix-provider",
@@ -264,7 +269,11 @@ fn write(folder: &Path, examples: &[&Example], texts: &[String]) -> Result<(), F
     let mut files: Vec<(PathBuf, &[u8])> = Vec::new();
     for (example, text) in examples.iter().zip(texts) {
         files.push((folder.join(format!("{}.yaml", example.name)), text.as_bytes()));
-        files.extend(example.files.iter().map(|(name, content)| (folder.join(name), *content)));
+        let named = example.files.iter().map(|(name, content)| (folder.join(name), *content));
+        // some are of several examples
+        let other = |(path, _): &(PathBuf, &[u8])| files.iter().all(|(known, _)| known != path);
+        let new: Vec<(PathBuf, &[u8])> = named.filter(other).collect();
+        files.extend(new);
     }
     let there = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
     let failed = |path: &Path, error: io::Error| {

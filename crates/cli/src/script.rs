@@ -32,6 +32,8 @@ pub struct How {
     pub to: Option<String>,
     /// How many times as many sessions start.
     pub multiply: Option<NonZeroU64>,
+    /// Whether a stateful profile of T-Rex is played packet by packet.
+    pub packets: bool,
     /// What the folder of the scenario is that names of captures are relative to; `None`: that of the script.
     pub beside: Option<PathBuf>,
     /// When the run ends.
@@ -54,14 +56,18 @@ pub fn read(
     let sessions = |file: &str| {
         let path = found(file, folder);
         let beside = how.beside.as_deref().or(folder);
-        captured::sessions(&path)
-            .map(|sessions| NamedCapture { name: name_beside(&path, beside), sessions })
+        captured::sessions(&path).map(|sessions| NamedCapture {
+            name: name_beside(&path, beside),
+            sessions,
+            template: captured::packets(&path),
+        })
     };
     let source = Source { name, text, read: &read, sessions: &sessions };
     let options = Options {
         interface: how.interface.clone(),
         to: how.to.clone(),
         multiply: how.multiply,
+        packets: how.packets,
         time: how.time,
         arguments: how.arguments.clone(),
     };

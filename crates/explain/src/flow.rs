@@ -88,8 +88,11 @@ fn time(spec: &FlowSpec, streams: &[Stream]) -> String {
         let frames = streams.first().map_or(0, |stream| stream.departures.count);
         limits.push(format!("{bytes} were sent, {frames} frames"));
     }
-    if spec.replay.is_some() {
-        limits.push("what was recorded ends".to_owned());
+    if let Some(replay) = &spec.replay {
+        limits.push(match &replay.copies {
+            Some(_) => "all copies have ended".to_owned(),
+            None => "what was recorded ends".to_owned(),
+        });
     }
     match limits.is_empty() {
         true => format!("from {} on, without end", moment(spec.start)),

@@ -10,6 +10,7 @@ use wirebeat_traffic::program::Pace;
 use wirebeat_traffic::scenario::departures::Duration;
 use wirebeat_traffic::scenario::header::dscp::Dscp;
 use wirebeat_traffic::scenario::pattern::Per;
+use wirebeat_traffic::scenario::session::in_sessions_per_second;
 use wirebeat_traffic::scenario::size::Of;
 use wirebeat_traffic::scenario::{Departures, FlowRate, FlowSpec, Replay, Size};
 use wirebeat_units::{Factor, Nanos, human};
@@ -108,7 +109,16 @@ fn replayed(replay: &Replay) -> String {
         1 => String::new(),
         times => format!(", {times} times over"),
     };
-    format!("the {what} of '{names}' {times}{often}")
+    let Some(copies) = &replay.copies else {
+        return format!("the {what} of '{names}' {times}{often}");
+    };
+    let starts = match in_sessions_per_second(&copies.rate) {
+        Some(rate) if copies.multiply == Factor::ONE => format!("{rate} of them start"),
+        Some(rate) => format!("{} times {rate} of them start", copies.multiply),
+        None => "they start".to_owned(),
+    };
+    let how = departures(&copies.departures);
+    format!("copies of the {what} of '{names}', each {times}; {starts}, {how}")
 }
 
 /// How the times between frames vary.

@@ -49,6 +49,17 @@ pub struct SessionFacts {
     pub repeated: u64,
 }
 
+/// What copies of a capture are made of, packet by packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TemplateFacts {
+    /// Its packets: whether the client sends it, and how long after the one before it.
+    pub packets: Vec<(bool, Nanos)>,
+    /// How many different ports the client has.
+    pub client_ports: u16,
+    /// Whether they are of IPv6.
+    pub is_ipv6: bool,
+}
+
 impl SessionFacts {
     /// Bytes that one end says.
     fn said(&self, by_client: bool) -> u64 {

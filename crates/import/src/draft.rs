@@ -336,9 +336,10 @@ impl<'a> Draft<'a> {
         self.part_the_unlimited();
         let ends = self.scenario.sessions.values().flat_map(|group| [&group.from, &group.to]);
         let ends = ends.flatten().map(String::as_str);
-        let used: HashSet<&str> =
-            self.scenario.flows.values().map(|flow| flow.from.as_str()).chain(ends).collect();
-        self.scenario.ports.retain(|port, _| used.contains(port.as_str()));
+        let of_flows = |flow: &'_ FlowSpec| [Some(flow.from.clone()), flow.to.clone()];
+        let of_flows = self.scenario.flows.values().flat_map(of_flows).flatten();
+        let used: HashSet<String> = of_flows.chain(ends.map(str::to_owned)).collect();
+        self.scenario.ports.retain(|port, _| used.contains(port));
         if let Err(problem) = self.scenario.check() {
             let text = problem.why.clone().at(&problem.at);
             let of = |name: &str| {

@@ -147,6 +147,8 @@ pub struct NamedCapture {
     pub name: String,
     /// Its sessions.
     pub sessions: Vec<capture::SessionFacts>,
+    /// What copies of its packets are made of; or why none can be made.
+    pub template: Result<capture::TemplateFacts, String>,
 }
 
 /// For scripts that name no captures.
@@ -166,6 +168,8 @@ pub struct Options {
     pub to: Option<String>,
     /// How many times as many sessions start.
     pub multiply: Option<NonZeroU64>,
+    /// Whether a stateful profile of T-Rex is played packet by packet, without a stack, instead of said by our own TCP and UDP.
+    pub packets: bool,
     /// When the run ends. Without it, flows that the script never ends send for as long as any flow
     /// without limits ([`wirebeat_traffic::scenario::RunSpec::DEFAULT_TIME`]).
     pub time: Option<Nanos>,
@@ -280,6 +284,14 @@ pub fn convert(
             problem: fault!(
                 "a script of {dialect} takes no arguments";
                 "leave out what stands behind '--'"
+            ),
+        });
+    }
+    if options.packets && (dialect != Dialect::Trex || trex::is_profile(source.text)) {
+        return Err(ScriptError::Whole {
+            file: source.name.into(),
+            problem: fault!(
+                "--packets is for stateful profiles of T-Rex, and this is none"; "leave it out"
             ),
         });
     }

@@ -9,6 +9,8 @@ mod as_the_tool;
 mod contradictions;
 #[path = "it/mangled.rs"]
 mod mangled;
+#[path = "it/packets.rs"]
+mod packets;
 #[path = "it/recognise.rs"]
 mod recognised;
 #[path = "it/sessions.rs"]
@@ -27,7 +29,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use wirebeat_import::capture::SessionFacts;
+use wirebeat_import::capture::{SessionFacts, TemplateFacts};
 use wirebeat_import::{
     Converted, Dialect, NamedCapture, Options, ScriptError, Source, convert, recognise,
 };
@@ -76,7 +78,12 @@ pub(crate) fn captured(name: &str) -> Result<NamedCapture, String> {
         "cut.pcap" => vec![session(1, Transport::Tcp, 80, 7)],
         _ => return Err("there is no such file".to_owned()),
     };
-    Ok(NamedCapture { name: name.to_owned(), sessions })
+    let template = TemplateFacts {
+        packets: vec![(true, Nanos::ZERO), (false, Nanos::from_millis(3)), (true, Nanos::new(5))],
+        client_ports: 1,
+        is_ipv6: false,
+    };
+    Ok(NamedCapture { name: name.to_owned(), sessions, template: Ok(template) })
 }
 
 /// Converts a text that stands in place of the script.

@@ -502,6 +502,7 @@ fn a_run_in_which_much_went_wrong() {
             flow: "bulk".to_owned(),
             archives: vec!["day.wbar".to_owned()],
             records: 1_250_000,
+            copies: None,
             left_out: vec![LeftOut {
                 kind: "with an impossible time".to_owned(),
                 count: 3,

@@ -65,6 +65,7 @@ pub use options::{KeySource, Options, Peer};
 pub use prepared::{Prepared, prepare};
 pub use receive::{LogRequest, ReceiveRequest, receive};
 pub use regular::open as open_regular;
+pub use replay::{TemplatePackets, template_packets};
 pub use tapping::PacketLogRequest;
 pub use wirebeat_capture::file::{CaptureOptions, Comments, Fcs, FileFormat};
 pub use wirebeat_capture::packet_log::{LineOptions, LogForm, PacketLogOptions};

@@ -336,6 +336,7 @@ fn replay_of(run: &Running<'_>, replayed: Replayed) -> Replay {
         flow: flow.map_or_else(String::new, |flow| flow.name.clone()),
         archives: replay.map_or_else(Vec::new, |replay| replay.names().to_vec()),
         records: replayed.summary.records,
+        copies: replayed.summary.copies,
         left_out: replayed.summary.left_out,
         starved: replayed.starved,
         passed_over: replayed.passed_over,

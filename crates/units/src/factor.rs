@@ -46,6 +46,11 @@ impl Factor {
         let time = u128::from(time_ns) * u128::from(self.0) / u128::from(UNIT);
         u64::try_from(time).unwrap_or(u64::MAX)
     }
+
+    /// It as a fraction: numerator and denominator.
+    pub fn fraction(self) -> (u64, u64) {
+        (self.0, UNIT)
+    }
 }
 
 impl Default for Factor {

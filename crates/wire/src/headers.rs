@@ -82,14 +82,19 @@ impl HeaderMatch {
     /// Of frames like `frame`, of which those bytes may change that `changes` says. `None` where that can turn it into a
     /// frame of another kind, or where it has no key.
     pub fn of(frame: &[u8], changes: impl Fn(usize) -> bool) -> Option<HeaderMatch> {
+        Self::of_bits(frame, |at| if changes(at) { 0xff } else { 0 })
+    }
+
+    /// The same of frames of which those bits of a byte may change that `changing` says.
+    pub fn of_bits(frame: &[u8], changing: impl Fn(usize) -> u8) -> Option<HeaderMatch> {
         let parts = Parts::of(frame)?;
-        if parts.structure(frame).any(&changes) {
+        if parts.structure(frame).any(|at| changing(at) != 0) {
             return None;
         }
         let mut mask = [0xff; LEN];
         for part in parts.parts {
             for (byte, at) in mask[part.key_at..].iter_mut().zip(part.frame_at..).take(part.len) {
-                *byte = if changes(at) { 0 } else { 0xff };
+                *byte = !changing(at);
             }
         }
         Some(HeaderMatch { key: parts.key(frame)?.masked(&mask), mask })

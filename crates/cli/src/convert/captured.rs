@@ -5,8 +5,9 @@ use std::path::Path;
 use wirebeat_archive::capture::conversations::{Conversation, Keep, Transport as Carried};
 use wirebeat_archive::capture::sides::Side;
 use wirebeat_import::capture::{
-    CaptureOptions, CapturedSessions, ProgramsFound, SessionFacts, programs,
+    CaptureOptions, CapturedSessions, ProgramsFound, SessionFacts, TemplateFacts, programs,
 };
+use wirebeat_run::TemplatePackets;
 use wirebeat_traffic::scenario::session::Transport;
 use wirebeat_units::{Nanos, human};
 
@@ -45,6 +46,13 @@ pub fn read(path: &Path, name: &str, options: &CaptureOptions) -> Result<Program
 pub fn sessions(path: &Path) -> Result<Vec<SessionFacts>, String> {
     let found = wirebeat_run::recorded::read(path, Keep::All).map_err(|why| why.to_string())?;
     Ok(found.conversations.iter().map(facts).collect())
+}
+
+/// The packets of the capture at `path`.
+pub fn packets(path: &Path) -> Result<TemplateFacts, String> {
+    let found = wirebeat_run::template_packets(path).map_err(|why| why.to_string())?;
+    let TemplatePackets { packets, client_ports, is_ipv6 } = found;
+    Ok(TemplateFacts { packets, client_ports, is_ipv6 })
 }
 
 fn facts(it: &Conversation) -> SessionFacts {

@@ -1,6 +1,8 @@
-//! Profiles of T-Rex: stateful ones, in YAML (`stf.rs`), and advanced stateful ones, as JSON (`astf.rs`).
+//! Profiles of T-Rex: stateful ones, in YAML (`stf.rs`, and `packets.rs` packet by packet), and advanced stateful ones, as JSON
+//! (`astf.rs`).
 
 mod astf;
+mod packets;
 mod stf;
 
 use wirebeat_traffic::scenario::session::AddressRange;

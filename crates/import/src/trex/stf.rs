@@ -14,7 +14,8 @@
 //!
 //! Each session of a capture becomes a group of our own TCP or UDP at both ends: T-Rex plays packets as they were captured, and here the
 //! ends speak TCP with what is between them. Templates to the same port share the servers of their pool: each has a part of them,
-//! because a server has to know what to say. Keys, units and defaults are those of doc/trex_book.asciidoc of trex-core.
+//! because a server has to know what to say. Where packets are asked for, captures are played as T-Rex does it (`packets.rs`). Keys,
+//! units and defaults are those of doc/trex_book.asciidoc of trex-core.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -32,8 +33,9 @@ use wirebeat_traffic::scenario::yaml;
 use wirebeat_traffic::values::session::PortRange;
 use wirebeat_units::{Fault, Rate, fault};
 
+use super::packets::{self, PacketTemplate};
 use super::{nanos, part, per_second};
-use crate::capture::{CLIENTS, SERVERS, SessionFacts, port};
+use crate::capture::{CLIENTS, SERVERS, SessionFacts, TemplateFacts, port};
 use crate::draft::Draft;
 use crate::text::{name, printable};
 use crate::{Line, ScriptError};
@@ -56,7 +58,7 @@ pub(super) fn key(line: &str) -> Option<&str> {
 }
 
 /// Where keys stand in the text.
-struct Places<'a> {
+pub(super) struct Places<'a> {
     lines: Vec<(Line, &'a str)>,
     /// The lines of each template.
     templates: Vec<Range<usize>>,
@@ -95,15 +97,15 @@ impl<'a> Places<'a> {
 
 /// Addresses of one end, and in which order sessions take them.
 #[derive(Clone, Copy)]
-struct Addresses {
-    range: AddressRange,
-    order: PoolOrder,
+pub(super) struct Addresses {
+    pub(super) range: AddressRange,
+    pub(super) order: PoolOrder,
 }
 
 /// A template: a capture with how it is played.
-struct Template<'a> {
-    number: usize,
-    keys: &'a Map<String, Value>,
+pub(super) struct Template<'a> {
+    pub(super) number: usize,
+    pub(super) keys: &'a Map<String, Value>,
 }
 
 pub(super) fn read(draft: &mut Draft<'_>) -> Result<(), ScriptError> {
@@ -121,10 +123,10 @@ pub(super) fn read(draft: &mut Draft<'_>) -> Result<(), ScriptError> {
     Reader { places: Places::of(draft), profile, draft }.read()
 }
 
-struct Reader<'a, 'b, 'c> {
+pub(super) struct Reader<'a, 'b, 'c> {
     places: Places<'b>,
-    profile: &'a Map<String, Value>,
-    draft: &'c mut Draft<'b>,
+    pub(super) profile: &'a Map<String, Value>,
+    pub(super) draft: &'c mut Draft<'b>,
 }
 
 impl<'a> Reader<'a, '_, '_> {
@@ -168,6 +170,7 @@ impl<'a> Reader<'a, '_, '_> {
             };
         let mut groups: Vec<(Template<'a>, String, SessionFacts, Addresses, Addresses)> =
             Vec::new();
+        let mut packets = Vec::new();
         for (number, template) in templates.iter().enumerate() {
             let Value::Object(keys) = template else { continue };
             let template = Template { number, keys };
@@ -175,11 +178,34 @@ impl<'a> Reader<'a, '_, '_> {
             let from = pool(&clients, text("client_pool"), usual.first());
             let to = pool(&servers, text("server_pool"), usual.get(1));
             let (Some(from), Some(to)) = (from, to) else { continue };
-            for (file, session) in self.sessions(&template)? {
-                groups.push((Template { number, keys }, file, session, from, to));
+            match options.packets {
+                true => {
+                    let (file, facts) = self.packets(&template)?;
+                    packets.push(PacketTemplate {
+                        template: Template { number, keys },
+                        file,
+                        facts,
+                        from,
+                        to,
+                    });
+                }
+                false => {
+                    for (file, session) in self.sessions(&template)? {
+                        groups.push((Template { number, keys }, file, session, from, to));
+                    }
+                }
             }
             self.tell_template(&template);
         }
+        if options.packets {
+            return match packets.is_empty() {
+                true => Err(self.wrong("cap_info", None, fault!("it has no templates"))),
+                false => self.add_packets(packets),
+            };
+        }
+        let line = self.places.line("cap_info", None);
+        let why = "each end says what it said, by our own TCP and UDP; --packets plays the packets of the captures, as T-Rex does";
+        self.draft.leave_out(&line, "cap_info", why);
         if groups.is_empty() {
             let told: Vec<String> = self.draft.told().iter().map(ToString::to_string).collect();
             let why = fault!("no session of its captures can be said again: {}", told.join("; "));
@@ -224,8 +250,23 @@ impl<'a> Reader<'a, '_, '_> {
         Ok(())
     }
 
-    fn wrong(&self, key: &str, template: Option<usize>, why: Fault) -> ScriptError {
+    pub(super) fn wrong(&self, key: &str, template: Option<usize>, why: Fault) -> ScriptError {
         self.places.line(key, template).wrong(why)
+    }
+
+    /// Where a key stands first: of a template, or before all of them.
+    pub(super) fn line(&self, key: &str, template: Option<usize>) -> Line {
+        self.places.line(key, template)
+    }
+
+    /// How often a template is played in a second.
+    pub(super) fn cps(&self, template: &Template<'_>) -> Result<f64, ScriptError> {
+        let cps = template.keys.get("cps").and_then(Value::as_f64);
+        let cps = cps.filter(|cps| cps.is_finite() && *cps > 0.0).ok_or_else(|| {
+            let why = fault!("a template is played so many times a second"; "write for example cps : 10.0");
+            self.wrong("cps", Some(template.number), why)
+        })?;
+        Ok(cps * self.draft.options.multiply.map_or(1.0, |times| times.get() as f64))
     }
 
     /// Addresses from one key to another.
@@ -302,7 +343,8 @@ impl<'a> Reader<'a, '_, '_> {
             let is_nothing = matches!(value, Some(Value::Bool(false) | Value::Null))
                 || value.and_then(Value::as_f64) == Some(0.0)
                 || key == "dual_port_mask";
-            if is_nothing {
+            let of_packets = ["cap_ipg_min", "cap_override_ipg"].contains(&key.as_str());
+            if is_nothing || of_packets && self.draft.options.packets {
                 continue;
             }
             let why = told.iter().find(|(of, _)| of == key).map(|(_, why)| *why);
@@ -340,6 +382,15 @@ impl<'a> Reader<'a, '_, '_> {
         Ok(good)
     }
 
+    /// The packets of a template's capture, with the name of the file.
+    fn packets(&self, template: &Template<'_>) -> Result<(String, TemplateFacts), ScriptError> {
+        let file = template.keys.get("name").and_then(Value::as_str).unwrap_or_default();
+        let line = self.places.line("name", Some(template.number));
+        let found = (self.draft.source.sessions)(file);
+        let found = found.and_then(|capture| Ok((capture.name, capture.template?)));
+        found.map_err(|why| line.wrong(format!("'{}' cannot be played: {why}", printable(file))))
+    }
+
     /// Tells what a template asks for that is not done.
     fn tell_template(&mut self, template: &Template<'_>) {
         let told: [(&str, &str); 7] = [
@@ -369,10 +420,15 @@ impl<'a> Reader<'a, '_, '_> {
             "one_app_server",
             "one_app_server_was_set",
         ];
+        let is_packets = self.draft.options.packets;
         for (key, value) in template.keys {
             if known.contains(&key.as_str()) || matches!(value, Value::Bool(false) | Value::Null) {
                 continue;
             }
+            if is_packets && ["limit", "keep_src_port", "cap_ipg"].contains(&key.as_str()) {
+                continue;
+            }
+            let told = if is_packets { &packets::TOLD[..] } else { &told[..] };
             let why = told.iter().find(|(of, _)| of == key).map(|(_, why)| *why);
             let line = self.places.line(key, Some(template.number));
             self.draft.leave_out(&line, key, why.unwrap_or("it has no meaning here"));
@@ -380,7 +436,10 @@ impl<'a> Reader<'a, '_, '_> {
     }
 
     /// The only server of a template that has one.
-    fn server(&self, template: &Template<'_>) -> Result<Option<AddressRange>, ScriptError> {
+    pub(super) fn server(
+        &self,
+        template: &Template<'_>,
+    ) -> Result<Option<AddressRange>, ScriptError> {
         let Some(text) = template.keys.get("server_addr").and_then(Value::as_str) else {
             return Ok(None);
         };
@@ -403,10 +462,8 @@ impl<'a> Reader<'a, '_, '_> {
     ) -> Result<SessionSpec, ScriptError> {
         let number = |key: &str| template.keys.get(key).and_then(Value::as_f64);
         let wrong = |key: &str, why: Fault| self.wrong(key, Some(template.number), why);
-        let cps = number("cps").filter(|cps| cps.is_finite() && *cps > 0.0);
-        let cps = cps.ok_or_else(|| wrong("cps", fault!("a template is played so many times a second"; "write for example cps : 10.0")))?;
-        let times = self.draft.options.multiply.map_or(1.0, |times| times.get() as f64);
-        let rate: Rate = per_second(cps * times).parse().map_err(|_| {
+        let cps = self.cps(template)?;
+        let rate: Rate = per_second(cps).parse().map_err(|_| {
             wrong("cps", fault!("{cps} times a second is no rate"; "write for example cps : 10.0"))
         })?;
         let of_capture = self.profile.get("cap_ipg").and_then(Value::as_bool).unwrap_or(false);

@@ -14,6 +14,9 @@ pub struct Replay {
     pub archives: Vec<String>,
     /// Records, or frames of captures, that were read to be sent.
     pub records: u64,
+    /// Copies of the capture that were begun; `null`: it was sent as it is.
+    #[serde(default)]
+    pub copies: Option<u64>,
     /// What was left out.
     pub left_out: Vec<LeftOut>,
     /// Records that came from the reader when they were due already. Their lateness is the reader's doing and not

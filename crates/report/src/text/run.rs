@@ -100,12 +100,19 @@ fn quoted(word: &str) -> Cow<'_, str> {
 }
 
 fn replay(replay: &Replay) -> String {
-    let Replay { flow, archives, records, left_out, starved, passed_over, .. } = replay;
+    let Replay { flow, archives, records, copies, left_out, starved, passed_over, .. } = replay;
     let of = match archives.as_slice() {
         [only] => only.clone(),
         several => human::counted(several.len() as u64, "archive"),
     };
     let mut text = format!("{flow}: {} of {of}", human::counted(*records, "record"));
+    if let Some(copies) = copies {
+        text += &format!(
+            ", {} {}",
+            human::count(*copies),
+            if *copies == 1 { "copy" } else { "copies" }
+        );
+    }
     if !left_out.is_empty() {
         text += &format!(", {} left out", human::left_out(left_out));
     }

@@ -88,7 +88,7 @@ impl UnderWay {
     pub(super) fn tally(&self, is_whole: impl Fn(&OneInterval) -> bool) -> Tally {
         // in the order of time: of those that are as far from it the first is told
         let mut all = Tally::default();
-        let mut add = |all: &mut Tally, edge: &Option<OneInterval>| {
+        let add = |all: &mut Tally, edge: &Option<OneInterval>| {
             if let Some(edge) = edge.as_ref().filter(|edge| is_whole(edge)) {
                 all.add(&self.asked, edge.clone());
             }

@@ -96,7 +96,15 @@ struct FrameChoice {
 impl Captures {
     /// Opens them.
     pub(super) fn open(recording: &Recording) -> Result<Captures, Fault> {
-        let replay = &recording.replay;
+        Self::of(recording, &recording.replay)
+    }
+
+    /// The same, whichever side is sent.
+    pub(super) fn of_both_sides(recording: &Recording) -> Result<Captures, Fault> {
+        Self::of(recording, &Replay { side: None, ..Replay::clone(&recording.replay) })
+    }
+
+    fn of(recording: &Recording, replay: &Replay) -> Result<Captures, Fault> {
         let mut files = Vec::with_capacity(recording.paths.len());
         for (number, path) in recording.paths.iter().enumerate() {
             let how = (replay.reader, number < replay.readers.into());

@@ -9,6 +9,7 @@ use wirebeat_wire::headers::{HeaderKey, HeaderMatch};
 use super::Recording;
 use super::captures::Captures;
 use super::source::SCANNED;
+use super::template::Template;
 
 /// The most different headers of one flow.
 const HEADERS_MAX: usize = 65_536;
@@ -26,6 +27,9 @@ pub(crate) fn headers_of(recordings: &[Recording], flow: u32) -> Result<Vec<Head
             "the headers of captures of more than {} MiB are not read beforehand",
             SCANNED >> 20
         ));
+    }
+    if let Some(copies) = &recording.copies {
+        return Template::read(recording, copies)?.headers(copies, recording.replay.side);
     }
     let mut captures = Captures::open(recording)?;
     let mut known = HashSet::new();

@@ -8,11 +8,13 @@
 //!
 //! Each worker has two buffers: while one is worked on the other is filled. Chunks go to the workers in turn, and
 //! the cores take them in the same turn, so the order of records is that of the archive however many workers there
-//! are. All times count from the first record, on the clock of the run.
+//! are. All times count from the first record, on the clock of the run. Copies of a capture (`copies.rs`) are made of one that
+//! was read before (`template.rs`), and their times count from the start of the flow.
 
 mod ahead;
 mod buffers;
 mod captures;
+mod copies;
 mod devices;
 mod filling;
 mod headers;
@@ -20,10 +22,11 @@ mod nothing;
 mod read;
 pub(crate) mod shared;
 mod source;
+mod template;
 mod work;
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,7 +39,7 @@ use wirebeat_engine::drive::gates::Gates;
 use wirebeat_engine::drive::playback::{Playback, PlaybackCounts};
 use wirebeat_engine_linux::kernel::{EXTERNAL_MIN, Piece};
 use wirebeat_traffic::distribution::draw::{Key, Purpose};
-use wirebeat_traffic::program::{Flow, Pace, Program, Stream};
+use wirebeat_traffic::program::{Copies, Flow, Pace, Program, Stream};
 use wirebeat_traffic::scenario::Replay;
 use wirebeat_traffic::scenario::Shared;
 use wirebeat_units::{Nanos, fault, human};
@@ -49,6 +52,7 @@ use filling::Way;
 pub(crate) use headers::headers_of;
 use read::{Readers, Summary};
 pub(crate) use source::{ArchiveFacts, look_into};
+pub use template::{TemplatePackets, template_packets};
 use work::Worker;
 
 /// Batches that wait in a queue.
@@ -92,6 +96,8 @@ pub(crate) struct Recording {
     sums: bool,
     /// How many of its sub-flows differ, where that is known.
     different: Option<u64>,
+    /// The copies of a capture that it sends, instead of what is in it once.
+    copies: Option<Arc<Copies>>,
 }
 
 impl Recording {
@@ -125,10 +131,37 @@ impl Recording {
                 untagged_max: stream.frames.whole_max().unwrap_or(usize::MAX),
                 sums: stream.frames.sums_recorded(),
                 different: stream.frames.sub_flow_period(),
+                copies: flow.copies.clone(),
                 replay,
             })
         };
         program.flows.iter().zip(0..).filter_map(of).collect()
+    }
+
+    /// Of one capture, which is looked at and not sent.
+    fn of_capture(path: &Path) -> Recording {
+        let name = path.display().to_string();
+        let replay =
+            Replay { archive: None, capture: Some(vec![name.clone()].into()), ..Replay::of("") };
+        Recording {
+            flow: 0,
+            stream: 0,
+            name,
+            replay: replay.into(),
+            delays: Key::new(0, 0, Purpose::Delay),
+            paths: vec![path.to_owned()],
+            table: None,
+            members: 0..0,
+            start: Nanos::ZERO,
+            stop: Nanos::MAX,
+            gates: Vec::new(),
+            count: u64::MAX,
+            data_max: usize::from(u16::MAX),
+            untagged_max: usize::from(u16::MAX),
+            sums: false,
+            different: None,
+            copies: None,
+        }
     }
 
     /// The number of its flow.

@@ -16,6 +16,7 @@ use wirebeat_units::{Fault, Nanos, WallTime, fault};
 
 use super::buffers::{Buffer, Filled};
 use super::captures::{Captures, HeldBack};
+use super::copies::CopySource;
 use super::devices::{Devices, Member, chosen};
 use super::filling::{Filling, HALTED, PRELOADED, PRELOADED_AT_ONCE, Shortened, TimeLine, Way};
 use super::nothing;
@@ -44,6 +45,8 @@ pub(crate) struct Summary {
     pub(crate) held_back: HeldBack,
     /// Times between records that were shortened.
     pub(crate) shortened: Shortened,
+    /// Copies of a capture that have begun; `None` where none are made.
+    pub(crate) copies: Option<u64>,
     /// Why it ended before its end.
     pub(crate) error: Option<Fault>,
 }
@@ -63,12 +66,15 @@ pub(super) struct Readers {
     shortened: Shortened,
     /// The longest gap that is to be told, and where it is.
     long_gap: Option<LongGap>,
+    /// Copies that have begun.
+    copies: u64,
 }
 
 /// What is read.
 enum Input {
     Archives(Archives),
     Captures(Box<Captures>),
+    Copies(Box<CopySource>),
 }
 
 /// What was read before the run: all of it, once.
@@ -119,6 +125,7 @@ impl Readers {
             held_back: HeldBack::default(),
             shortened: Shortened::default(),
             long_gap: None,
+            copies: 0,
         };
         readers.first = Some(readers.source().map_err(told)?);
         if preload {
@@ -176,6 +183,10 @@ impl Readers {
     fn source(&mut self) -> Result<Input, Fault> {
         let notes = &mut self.notes;
         let Recording { paths, replay, .. } = &self.recording;
+        if let Some(copies) = &self.recording.copies {
+            return CopySource::open(&self.recording, copies)
+                .map(|all| Input::Copies(Box::new(all)));
+        }
         if replay.is_capture() {
             let captures = Captures::open(&self.recording)?;
             return Ok(Input::Captures(Box::new(captures)));
@@ -198,6 +209,7 @@ impl Readers {
         };
         summary.error = ended.err();
         summary.members = self.devices.members();
+        summary.copies = self.recording.copies.is_some().then_some(self.copies);
         (summary.held_back, summary.shortened) = (self.held_back.clone(), self.shortened);
         summary.notes = std::mem::take(&mut self.notes);
         summary.notes.extend(self.devices.note());
@@ -236,7 +248,9 @@ impl Readers {
         let mut times = self.time_line();
         for _ in 0..self.recording.replay.times.get() {
             let done = self.read_once(filling, capacity, &mut times, left_out)?;
-            self.shortened = times.shortened();
+            if self.recording.copies.is_none() {
+                self.shortened = times.shortened();
+            }
             // nothing was in it, and nothing will be
             if done || filling.next == 0 {
                 return Ok(());
@@ -277,6 +291,11 @@ impl Readers {
             Input::Captures(source) => {
                 let read = self.read_frames(source, times, &mut to, left_out);
                 self.held_back.add(&source.held_back());
+                read
+            }
+            Input::Copies(source) => {
+                let read = self.read_copies(source, &mut to, left_out);
+                self.copies += source.begun();
                 read
             }
         }
@@ -389,6 +408,27 @@ impl Readers {
         }
         source.skipped().into_iter().for_each(|skipped| add(left_out, skipped));
         Ok(false)
+    }
+
+    /// The same of copies of a capture, which was read before. Their times are those of the flow.
+    fn read_copies(
+        &mut self,
+        source: &mut CopySource,
+        (filling, capacity): &mut (&mut Filling<'_>, usize),
+        left_out: &mut Vec<LeftOut>,
+    ) -> Result<bool, Fault> {
+        let template = source.template();
+        template.left_out.iter().for_each(|more| add(left_out, more.clone()));
+        self.held_back.add(&template.held_back);
+        self.shortened = template.shortened;
+        let place = (0, self.recording.flow as u16);
+        while let Some((at, frame)) = source.take()? {
+            if filling.next >= self.recording.count {
+                return Ok(true);
+            }
+            filling.add(at, place, frame, *capacity)?;
+        }
+        Ok(true)
     }
 
     /// The sub-flow and the tag of a record that can be sent.

@@ -60,7 +60,9 @@ impl Worker {
         halt: Arc<AtomicBool>,
     ) -> Worker {
         let replay = &recording.replay;
-        let times = replay.tight_loop.map_or(Times::Recorded(replay.speed), Times::Every);
+        // packets of copies have their speed already, and their starts have none
+        let speed = if recording.copies.is_some() { Factor::ONE } else { replay.speed };
+        let times = replay.tight_loop.map_or(Times::Recorded(speed), Times::Every);
         let delays = replay.out_of_order.map(|of| Delays { key: recording.delays, of });
         let numbered = replay.out_of_order.is_some_and(|of| of.numbers == Numbers::Records);
         let (start, stop) = (recording.start, recording.stop);

@@ -25,6 +25,10 @@ pub(super) fn speed(scenario: &Scenario, links: &Links, port: &str) -> Option<Bi
 
 /// Where the flow ends by time.
 pub(super) fn stop(run: &RunSpec, flow: &FlowSpec) -> Nanos {
+    // no copy starts after the stop of its flow, and those that started go on to their end
+    if flow.copies().is_some() {
+        return run.time.unwrap_or(Nanos::MAX);
+    }
     let limited = flow.count.is_some() || flow.bytes.is_some() || flow.replay.is_some();
     match (flow.stop, run.time) {
         (Some(stop), Some(time)) => stop.min(time),

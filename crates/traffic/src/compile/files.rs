@@ -440,7 +440,9 @@ fn names(flow: &FlowSpec) -> Vec<&str> {
         }
     }
     let departures = settings.filter_map(|settings| settings.departures.as_ref());
-    names.extend(departures.chain([&flow.departures]).filter_map(|departures| departures.file()));
+    let copies = flow.copies().map(|copies| &copies.departures);
+    let departures = departures.chain([&flow.departures]).chain(copies);
+    names.extend(departures.filter_map(|departures| departures.file()));
     names
 }
 
@@ -464,6 +466,9 @@ fn place(at: KeyPath, flow: &FlowSpec, name: &str) -> Option<KeyPath> {
     }
     if flow.departures.file() == Some(name) {
         return Some(at.key("departures"));
+    }
+    if flow.copies().is_some_and(|copies| copies.departures.file() == Some(name)) {
+        return Some(at.key("replay").key("copies").key("departures"));
     }
     names(flow).contains(&name).then(|| at.key("at"))
 }

@@ -9,6 +9,7 @@
 pub mod anatomy;
 mod as_run;
 mod captured;
+mod copies;
 mod cut;
 mod departures;
 mod endpoint;
@@ -153,6 +154,7 @@ pub fn compile_numbered(
             },
             delayed_cores: spec.delayed_cores(),
             members: 0..0,
+            copies: copies::copies(&maker, spec)?,
             destinations: ends.destinations,
             endpoint: ends.endpoint,
         });

@@ -1,5 +1,6 @@
 //! What the compiler makes and the drive loop runs: tables, with every decision taken.
 
+mod copies;
 pub mod curve;
 mod cut;
 pub mod frames;
@@ -20,6 +21,7 @@ use wirebeat_wire::codec::Codec;
 
 pub(crate) use cut::{Cut, CutVersion, LEAST as FRAGMENT_MIN};
 
+pub use copies::{Copies, CopyEnds};
 pub use cut::Cutter;
 pub use frames::{Built, Counted, Frames};
 pub use headers::NoHeaders;
@@ -234,6 +236,8 @@ pub struct Flow {
     /// Tags of its members: parts of it that are counted, numbered and measured each by itself. What belongs to none
     /// has the flow's own tag.
     pub members: Range<u32>,
+    /// The copies of a capture that it sends, if it does.
+    pub copies: Option<Arc<Copies>>,
     /// Where its packets go, from change to change and each once; of a field that changes from frame to frame, the
     /// first. Port 0 where they have none.
     pub destinations: Vec<SocketAddr>,

@@ -165,6 +165,25 @@ impl PoolWalk {
         PoolWalk { pool: pool.clone(), key: (pool.order == PoolOrder::Random).then_some(key) }
     }
 
+    /// The address of number `n`, and how often that had its turn before; where it is drawn, a number that is drawn too.
+    pub(crate) fn take(&self, n: u64) -> (Option<std::net::IpAddr>, u64) {
+        let addresses = &self.pool.addresses;
+        match &self.key {
+            Some(key) => {
+                let mut draw = key.draw(n);
+                let address = addresses.at_random(|count| draw.below(count));
+                (address, draw.below(u64::from(u32::MAX)))
+            }
+            None => addresses.in_turn(n),
+        }
+    }
+
+    /// After how many numbers the addresses come again from the first; `None` where they are drawn, or have weights.
+    pub(crate) fn cycle(&self) -> Option<u64> {
+        let is_regular = self.key.is_none() && !self.pool.addresses.has_weights();
+        is_regular.then(|| self.pool.addresses.len())
+    }
+
     /// The address and the port of session number `n`: of an empty pool of addresses `None`, of one without ports 0.
     pub fn get(&self, n: u64) -> (Option<std::net::IpAddr>, u16) {
         let addresses = &self.pool.addresses;

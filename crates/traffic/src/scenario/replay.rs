@@ -1,8 +1,10 @@
 //! Flows that send what was recorded: which archives or captures, when, and from which record which packet comes.
 //!
-//! What is in such a file is not known here: its name is passed on. What only captures have is `captured.rs`.
+//! What is in such a file is not known here: its name is passed on. What only captures have is `captured.rs`, and captures as
+//! templates `copies.rs`.
 
 mod captured;
+mod copies;
 
 use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 
@@ -12,6 +14,7 @@ use wirebeat_units::{Bytes, Factor, Fault, Nanos, WallTime, fault};
 use wirebeat_wire::filter::Filter;
 
 pub use captured::{Rewrite, Side, Truncated, Vlan};
+pub use copies::{Copies, CopyClients, CopyServers};
 pub use wirebeat_wire::rewrite::{PortRange, Prefix};
 
 use super::flow::default_packet;
@@ -87,6 +90,10 @@ pub struct Replay {
     /// How to handle frames of a capture that were not captured whole.
     #[serde(default, skip_serializing_if = "is_default")]
     pub truncated: Truncated,
+    /// A capture is a template: copies of it start again and again, each between other addresses and ports. Default: it is sent
+    /// once.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub copies: Option<Box<Copies>>,
     /// Whether all of it is read into memory before the run starts. Default: they are read while it goes on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub preload: bool,
@@ -105,8 +112,8 @@ pub struct Replay {
     /// How many threads prepare what was read for the transmit cores.
     #[serde(default = "one_worker", skip_serializing_if = "is_one_worker")]
     pub workers: NonZeroU16,
-    /// The length of a buffer, of which each of these threads has two. Default: 64 MiB; of what leaves as fast as it can
-    /// 2 MiB.
+    /// The length of a buffer, of which each of these threads has two. Default: 64 MiB; of copies 4 MiB, and of what leaves as
+    /// fast as it can 2 MiB.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(with = "Option<BytesText>")]
     pub buffer: Option<Bytes>,
@@ -244,6 +251,8 @@ impl Replay {
     /// The same of what leaves as fast as it can: so little that it stays in the cache (measured: data of 1472 bytes leave
     /// 1.4 times as fast).
     const FAST_BUFFER: Bytes = Bytes::new(2 << 20);
+    /// The same of copies, whose template is in memory: a scenario may have many.
+    const COPIES_BUFFER: Bytes = Bytes::new(4 << 20);
     /// How long it can be: it holds the longest record, and offsets in it have 32 bits.
     pub const BUFFER: std::ops::RangeInclusive<u64> = 1 << 17..=1 << 31;
     /// The most threads that prepare what was read.
@@ -275,6 +284,7 @@ impl Replay {
             rewrite: Rewrite::default(),
             side: None,
             truncated: Truncated::Pad,
+            copies: None,
             preload: false,
             readers: 0,
             times: once(),
@@ -305,7 +315,11 @@ impl Replay {
 
     /// How long a buffer is.
     pub fn buffer(&self) -> Bytes {
-        let usual = if self.is_unlimited() { Self::FAST_BUFFER } else { Self::USUAL_BUFFER };
+        let usual = match &self.copies {
+            _ if self.is_unlimited() => Self::FAST_BUFFER,
+            Some(_) => Self::COPIES_BUFFER,
+            None => Self::USUAL_BUFFER,
+        };
         self.buffer.unwrap_or(usual)
     }
 
@@ -347,6 +361,7 @@ impl Replay {
             ));
         }
         self.check_kind()?;
+        self.check_copies()?;
         if self.tight_loop.is_some() && self.speed != Factor::ONE {
             return no(
                 "speed",
@@ -456,6 +471,7 @@ impl Replay {
             ("side", self.side.is_some()),
             ("truncated", self.truncated != Truncated::Pad),
             ("reorder-window", self.reorder_window.is_some()),
+            ("copies", self.copies.is_some()),
         ];
         match only.into_iter().find(|(_, is_said)| *is_said) {
             Some((key, _)) => no(key, fault!("only a capture has this"; "leave it out")),
@@ -478,6 +494,11 @@ impl FlowSpec {
         let rewrite =
             |(key, why): (&'static str, Fault)| at("replay").key("rewrite").key(key).invalid(why);
         replay.rewrite.check().map_err(rewrite)?;
+        if let Some(copies) = &replay.copies {
+            let here = || at("replay").key("copies");
+            let below = |key: &str| key.split('.').fold(here(), |place, key| place.key(key));
+            copies.check().map_err(|(key, why)| below(key).invalid(why))?;
+        }
         let said = |key: &str, why: Fault| Err(at(key).invalid(why));
         let shown = self.packet.iter().any(Header::has_sub_flows);
         if replay.flow_of.is_some() && !shown {
@@ -488,6 +509,12 @@ impl FlowSpec {
         }
         if self.size.is_some() {
             return said("size", fault!("what is replayed has its sizes"; "leave 'size' out"));
+        }
+        if !self.rate.is_unlimited() && replay.copies.is_some() {
+            return said(
+                "rate",
+                fault!("packets of copies have times"; "write the rate of copies in 'copies'"),
+            );
         }
         if !self.rate.is_unlimited() {
             return said(

@@ -72,6 +72,7 @@ fn program(plans: &[Vec<(u32, Departures)>]) -> Program {
             late: Late::Send,
             delayed_cores: 0,
             members: 0..0,
+            copies: None,
             destinations: Vec::new(),
             endpoint: None,
         });

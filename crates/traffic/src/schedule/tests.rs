@@ -58,6 +58,7 @@ fn program_of(departures: Vec<Departures>) -> Program {
         late: Late::Send,
         delayed_cores: 0,
         members: 0..0,
+        copies: None,
         destinations: Vec::new(),
         endpoint: None,
     };

@@ -86,7 +86,10 @@ fn files(scenario: &Scenario) -> Files {
     let replays = scenario.flows.values().filter_map(|flow| flow.replay.as_ref());
     for name in replays.flat_map(|replay| replay.names()) {
         let content = fs::read(root().join("examples").join(name)).unwrap();
-        files.insert_recording(name.clone(), longest_data(&content));
+        // of a capture, that of an Ethernet link
+        let is_archive = name.ends_with(".wbar");
+        let longest = if is_archive { longest_data(&content) } else { 1514 };
+        files.insert_recording(name.clone(), longest);
     }
     files
 }
@@ -145,6 +148,17 @@ fn describe_flow(program: &Program, flow: &Flow, out: &mut String) -> std::fmt::
             endpoint.source, endpoint.destination, endpoint.ttl, endpoint.tos, endpoint.checksum
         )?,
         None => writeln!(out, "  frames only")?,
+    }
+    if let Some(copies) = &flow.copies {
+        for (n, start) in (0..).zip(copies.starts()).take(3) {
+            let ends = copies.ends(n);
+            let port = copies.client_port(&ends, (0, 1));
+            let shown =
+                |ip: Option<std::net::IpAddr>| ip.map_or("-".to_owned(), |ip| ip.to_string());
+            let (client, server) = (shown(ends.client), shown(ends.server));
+            writeln!(out, "  copy {n} at {start}: {client} port {port} -> {server}")?;
+        }
+        writeln!(out, "  {} copies", copies.starts().count())?;
     }
     let mut before = None;
     for stream in program.streams((*id).into()) {

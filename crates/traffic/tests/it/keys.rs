@@ -250,6 +250,18 @@ const NEEDS: &[(&str, &str)] = &[
         r#"{ "flows": { "x": { "sub-flows": { "length": 4 } } } }"#,
     ),
     ("flows.x.replay", r#"{ "flows": { "x": { "rate": null, "replay": { "archive": "x" } } } }"#),
+    (
+        "flows.x.replay.copies",
+        r#"{ "flows": { "x": { "replay": { "copies": { "rate": "5/s", "count": 3 } } } } }"#,
+    ),
+    (
+        "flows.x.replay.copies.departures.on-off",
+        r#"{ "flows": { "x": { "replay": { "copies": { "departures": { "on-off": { "off": "1s" } } } } } } }"#,
+    ),
+    (
+        "flows.x.replay.copies.departures.on-off.every",
+        r#"{ "flows": { "x": { "replay": { "copies": { "departures": { "on-off": { "off": null } } } } } } }"#,
+    ),
     ("flows.x.replay.out-of-order.cores", r#"{ "ports": { "a": { "queues": 2 } } }"#),
     (
         "flows.x.replay.statistics=sub-flow",
@@ -259,12 +271,35 @@ const NEEDS: &[(&str, &str)] = &[
 ];
 
 /// Keys that only captures have.
-const OF_CAPTURES: [&str; 6] =
-    ["capture", "filter", "reorder-window", "rewrite", "side", "truncated"];
+const OF_CAPTURES: [&str; 7] =
+    ["capture", "copies", "filter", "reorder-window", "rewrite", "side", "truncated"];
 
 /// What the schema allows and the language refuses, with the reason: what a schema does not say.
 const REFUSED: &[(&str, &str, &str)] = &[
     ("flows.x.at", r#"{"1s":{}}"#, "nothing changes"),
+    ("flows.x.replay.copies.rate", r#"{"copies":{"rate":"2Gbps"}}"#, "does not count copies"),
+    ("flows.x.replay.copies.rate", r#"{"copies":{"rate":"2Gbps@line"}}"#, "does not count copies"),
+    ("flows.x.replay.copies.rate", r#"{"copies":{"rate":"50%"}}"#, "does not count copies"),
+    (
+        "flows.x.replay.copies.rate.every",
+        r#"{"copies":{"rate":{"every":"30s","steps":{"0s":"1kpps","1s":"2Mbps@line"}}}}"#,
+        "does not count copies",
+    ),
+    (
+        "flows.x.replay.copies.rate.steps",
+        r#"{"copies":{"rate":{"steps":{"0s":"1kpps","1s":"2Mbps@line"}}}}"#,
+        "does not count copies",
+    ),
+    (
+        "flows.x.replay.copies.rate.ramp.from",
+        r#"{"copies":{"rate":{"ramp":{"from":"1Mbps@line","over":"100us","to":"2kpps"}}}}"#,
+        "does not count copies",
+    ),
+    (
+        "flows.x.replay.copies.rate.ramp.to",
+        r#"{"copies":{"rate":{"ramp":{"from":"1kpps","over":"100us","to":"2Mbps@line"}}}}"#,
+        "does not count copies",
+    ),
     ("run.interval", r#""100us""#, "10ms at least"),
     ("run.interval", r#""1.5ms""#, "10ms at least"),
     ("sessions.g.tcp.send-buffer", r#"{"send-buffer":"100B"}"#, "1kB to 1GiB"),

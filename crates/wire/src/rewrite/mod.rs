@@ -4,11 +4,13 @@
 //! as it was, since a capture may hold it on purpose. So the frame need not be whole, either. An address that a rule
 //! matches is mapped wherever it stands, as source or destination; addresses in payloads stay.
 
+mod ends;
 mod ports;
 mod prefix;
 
 use std::net::IpAddr;
 
+pub use ends::Ends;
 pub use ports::{PortError, PortRange};
 pub use prefix::{Prefix, PrefixError};
 

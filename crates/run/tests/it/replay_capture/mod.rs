@@ -1,6 +1,7 @@
 //! Captures that are sent again: every frame, at its time to the nanosecond, as it was or as it was to become.
 
 mod choosing;
+mod copies;
 mod make;
 mod received;
 mod rewriting;

@@ -80,7 +80,7 @@ pub fn compile_numbered_sessions(
 }
 
 /// The flow whose frames stand for the sessions of a group.
-fn stand_in(name: &str, flow: FlowSpec) -> FlowSpec {
+pub(super) fn stand_in(name: &str, flow: FlowSpec) -> FlowSpec {
     use crate::scenario::header::{Header, ipv4::Ipv4, udp::Udp};
     let address = |last: u8| Some(std::net::Ipv4Addr::new(192, 0, 2, last).into());
     let ip = Ipv4 { source: address(1), destination: address(2), ..Ipv4::default() };

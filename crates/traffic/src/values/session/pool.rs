@@ -295,6 +295,20 @@ impl AddressPool {
         None
     }
 
+    /// How many of the first bits all of them have in common; `None` where there are none.
+    pub fn common_bits(&self) -> Option<u32> {
+        let first = self.0.first()?.first;
+        let width = if first.is_ipv4() { 32 } else { 128 };
+        let ends = self.0.iter().flat_map(|range| [range.first, range.last]);
+        let different = ends.fold(0, |all, address| all | bits(first) ^ bits(address));
+        Some(different.leading_zeros().saturating_sub(128 - width))
+    }
+
+    /// Whether some of them have more of the sessions than others.
+    pub(crate) fn has_weights(&self) -> bool {
+        self.weights() > 0
+    }
+
     /// The sum of all weights; 0 where there are none.
     fn weights(&self) -> u64 {
         self.0.iter().filter_map(|range| range.weight).map(|weight| u64::from(weight.get())).sum()
@@ -400,6 +414,13 @@ impl fmt::Display for PortRange {
 pub struct PortPool(pub Vec<PortRange>);
 
 impl PortPool {
+    /// How many of the first of their 16 bits all of them have in common.
+    pub fn common_bits(&self) -> u32 {
+        let Some(first) = self.0.first().map(|range| range.first) else { return 0 };
+        let ends = self.0.iter().flat_map(|range| [range.first, range.last]);
+        ends.fold(0, |all, port| all | first ^ port).leading_zeros()
+    }
+
     /// How many ports; at least 1.
     pub fn len(&self) -> u64 {
         let all = self.0.iter().map(|range| u64::from(range.last - range.first) + 1);
