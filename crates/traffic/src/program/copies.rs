@@ -9,7 +9,6 @@ use wirebeat_units::Nanos;
 
 use super::Program;
 use super::script::PoolWalk;
-use crate::schedule::{Schedule, Shard};
 use crate::values::session::Pool;
 
 /// Copies of a capture.
@@ -65,11 +64,6 @@ pub struct CopyEnds {
 }
 
 impl Copies {
-    /// The starts of all copies, in the order of time, from the start of the flow.
-    pub fn starts(&self) -> impl Iterator<Item = Nanos> + use<> {
-        Schedule::new(&self.starts, &[0], Shard::WHOLE).map(|departure| departure.at)
-    }
-
     /// The most that start in a nanosecond, where there is a limit.
     pub fn peak_rate(&self) -> Option<f64> {
         self.starts.streams(0).first()?.departures.pace.peak_rate()

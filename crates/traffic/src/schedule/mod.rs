@@ -10,6 +10,7 @@
 //! `flow.rs` adds bursts, shards, limits and changes; `merge.rs` puts the flows in order.
 
 mod constant;
+mod copies;
 mod drawn;
 mod flow;
 mod jittered;

@@ -409,7 +409,7 @@ mod tests {
             let error = read(replay).expect_err(replay);
             assert!(error.contains(words), "{replay}: {error}");
         }
-        let archive = "ports: { a: {} }\nflows: { x: { from: a, replay: { archive: a.wbar, copies: { rate: 1/s } } } }\n";
+        let archive = "ports: { a: {}, b: {} }\nflows: { x: { from: a, to: b, replay: { archive: a.wbar, copies: { rate: 1/s } } } }\n";
         let error = Scenario::from_yaml(archive, "").unwrap_err().to_string();
         assert!(error.contains("only a capture has this; leave it out"), "{error}");
         let beside = "ports: { a: {} }\nflows: { x: { from: a, rate: 5pps, replay: { capture: a.pcap, copies: { rate: 1/s } } } }\n";
