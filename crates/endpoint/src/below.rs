@@ -30,6 +30,9 @@ pub(crate) struct Below<P> {
     pub(crate) unresolved: u64,
     /// Frames of our own: answers and questions.
     pub(crate) frames: u64,
+    /// All frames, and their bytes with FCS.
+    pub(crate) frames_sent: u64,
+    pub(crate) frame_bytes_sent: u64,
 }
 
 impl<P: TxPort> Below<P> {
@@ -41,6 +44,8 @@ impl<P: TxPort> Below<P> {
             error: None,
             unresolved: 0,
             frames: 0,
+            frames_sent: 0,
+            frame_bytes_sent: 0,
         }
     }
 
@@ -107,6 +112,8 @@ impl<P: TxPort> Below<P> {
             bytes: (padded + FCS + (packets - 1) * (headers + FCS)) as u32,
             payload: payload as u16,
         };
+        self.frames_sent += packets as u64;
+        self.frame_bytes_sent += u64::from(counted.bytes);
         self.metas.push(TxMeta { len: padded as u16, counted, segments, ..TxMeta::default() });
     }
 

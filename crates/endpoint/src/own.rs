@@ -91,8 +91,14 @@ pub struct Settings {
 pub struct EndpointCounters {
     /// Packets that were not sent, since their next hop was not known.
     pub unresolved: u64,
-    /// Frames that arrived.
+    /// Frames that left, those that the system cuts from large packets one by one.
+    pub frames_sent: u64,
+    /// Their bytes with FCS.
+    pub frame_bytes_sent: u64,
+    /// Frames that arrived. A large packet that the system put together is one.
     pub frames_received: u64,
+    /// Their bytes with FCS.
+    pub frame_bytes_received: u64,
     /// Frames that the port lost before they got here.
     pub receive_drops: u64,
     /// Frames of ARP, neighbour discovery and echo that were sent, those that look for duplicate addresses too.
@@ -112,6 +118,9 @@ struct Waiting {
     remote: SocketAddr,
     since: Nanos,
 }
+
+/// Bytes of the FCS, which counters of frames include.
+const FCS: u64 = 4;
 
 /// Connections of our TCP, and sessions over UDP, have numbers below this one.
 const WAITING: u32 = 1 << 31;
@@ -137,6 +146,7 @@ pub struct OwnStack<P, R, C> {
     /// The latest time that was seen.
     now: Nanos,
     frames_received: u64,
+    frame_bytes_received: u64,
     silent_next_hop: Option<IpAddr>,
     error: Option<PortError>,
 }
@@ -166,6 +176,7 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
             next_waiting: WAITING,
             now,
             frames_received: 0,
+            frame_bytes_received: 0,
             silent_next_hop: None,
             error: None,
         }
@@ -186,7 +197,10 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
         EndpointCounters {
             unresolved: self.below.unresolved,
             silent_next_hop: self.silent_next_hop,
+            frames_sent: self.below.frames_sent,
+            frame_bytes_sent: self.below.frame_bytes_sent,
             frames_received: self.frames_received,
+            frame_bytes_received: self.frame_bytes_received,
             receive_drops: self.rx.receive_drops(),
             neighbour_frames: self.below.frames,
         }
@@ -385,7 +399,9 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
     /// Takes what has arrived, waiting at most until `until` for the first.
     fn receive(&mut self, until: Nanos, programs: &mut dyn Programs) {
         let OwnStack { tcp, udp, between, listeners, rx, neighbours, of_clients, now, .. } = self;
+        let bytes = &mut self.frame_bytes_received;
         let received = rx.receive(until, |arrival| {
+            *bytes += arrival.bytes.len() as u64 + FCS;
             // frames that came while others were handled are not from before those
             *now = arrival.at.max(*now);
             let Received::Packet(packet) = neighbours.receive(*now, arrival.bytes) else { return };

@@ -212,7 +212,8 @@ fn next(flows: &mut Intervals, sessions: &mut Intervals) -> Option<Interval> {
         (Some(of_flows), Some(of_sessions)) if of_flows.to_ns == of_sessions.to_ns => {
             let both = flows.waiting.pop_front()?;
             let of_sessions = sessions.waiting.pop_front()?;
-            Some(Interval { sessions: of_sessions.sessions, ..both })
+            let Interval { sessions, stacks, .. } = of_sessions;
+            Some(Interval { sessions, stacks, ..both })
         }
         (Some(of_flows), Some(of_sessions)) if of_flows.to_ns > of_sessions.to_ns => {
             sessions.waiting.pop_front()
@@ -272,6 +273,7 @@ mod tests {
             total: Default::default(),
             flows: Vec::new(),
             sessions: Vec::new(),
+            stacks: Vec::new(),
             expired: None,
             cpus: None,
         }

@@ -18,6 +18,7 @@ fn interval(number: u64, frames: u64) -> Interval {
         total: flow("total"),
         flows: vec![flow("x")],
         sessions: Vec::new(),
+        stacks: Vec::new(),
         expired: None,
         cpus: None,
     }

@@ -23,6 +23,7 @@ fn interval(number: u64) -> Interval {
         total: FlowInterval { name: "total".to_owned(), ..flow.clone() },
         flows: vec![flow],
         sessions: Vec::new(),
+        stacks: Vec::new(),
         expired: None,
         cpus: None,
     }

@@ -114,6 +114,7 @@ fn interval(number: u64, flows: Vec<FlowInterval>, sessions: Vec<SessionInterval
         total,
         flows,
         sessions,
+        stacks: Vec::new(),
         expired: None,
         cpus: None,
     }

@@ -630,6 +630,7 @@ fn datagrams_of_an_interval_are_told_with_their_loss() {
         total: Default::default(),
         flows: Vec::new(),
         sessions: of.sessions.clone(),
+        stacks: Vec::new(),
         expired: None,
         cpus: None,
     });

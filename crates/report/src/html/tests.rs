@@ -53,6 +53,7 @@ fn intervals(seconds: u64, flows: &[String], silent: Option<(u64, usize)>) -> Ve
             })
             .collect(),
         sessions: Vec::new(),
+        stacks: Vec::new(),
         expired: None,
         cpus: None,
     };

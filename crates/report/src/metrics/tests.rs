@@ -11,6 +11,7 @@ pub(super) fn interval(number: u64, total: FlowInterval, flows: Vec<FlowInterval
         total,
         flows,
         sessions: Vec::new(),
+        stacks: Vec::new(),
         expired: None,
         cpus: None,
     }
@@ -265,6 +266,7 @@ fn every_metric_has_a_row_in_the_documentation() {
     let cpus = Some(crate::model::GaugeReport { last: 1.0, least: 1.0, most: 1.0 });
     run.add(&Interval {
         sessions: vec![group],
+        stacks: Vec::new(),
         expired: Some(0),
         cpus,
         ..interval(0, both("x", 0), vec![both("x", 0)])

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{SessionInterval, Stats};
+use super::{SessionInterval, StackInterval, Stats};
 
 /// An interval of a run. All intervals together are the run: their counts add up to those of the report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +21,9 @@ pub struct Interval {
     /// `session_intervals`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sessions: Vec<SessionInterval>,
+    /// What each port with our own TCP carried, and the states of its connections; only in lines, as `sessions`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<StackInterval>,
     /// Frames that were dropped because they were later than their flow's drift.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expired: Option<u64>,

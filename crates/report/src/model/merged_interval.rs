@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{
     FlowInterval, GaugeReport, Interval, IntervalReceived, IntervalSent, Percentiles,
-    SessionInterval, Stats, round,
+    SessionInterval, StackInterval, Stats, round,
 };
 
 impl Interval {
@@ -19,6 +19,7 @@ impl Interval {
             total: FlowInterval::default(),
             flows: Vec::new(),
             sessions: Vec::new(),
+            stacks: Vec::new(),
             expired: None,
             cpus: None,
         }
@@ -33,6 +34,8 @@ impl Interval {
         merge_by(&mut self.flows, &next.flows, flow, FlowInterval::merge);
         let group = |group: &SessionInterval| (group.name.clone(), group.end);
         merge_by(&mut self.sessions, &next.sessions, group, SessionInterval::merge);
+        let port = |stack: &StackInterval| stack.port.clone();
+        merge_by(&mut self.stacks, &next.stacks, port, StackInterval::merge);
         self.expired = sum(self.expired, next.expired);
         self.cpus = either(self.cpus, next.cpus, |one, other| GaugeReport {
             last: other.last,
@@ -59,6 +62,19 @@ impl FlowInterval {
         self.lost = either(self.lost, next.lost, i64::saturating_add);
         // what stands out is told of intervals that a report has merged
         self.extremes = None;
+    }
+}
+
+impl StackInterval {
+    fn merge(&mut self, next: &StackInterval) {
+        if self.port.is_empty() {
+            self.port.clone_from(&next.port);
+        }
+        self.states.clone_from(&next.states);
+        for (all, more) in [(&mut self.sent, next.sent), (&mut self.received, next.received)] {
+            add(&mut all.frames, more.frames);
+            add(&mut all.frame_bytes, more.frame_bytes);
+        }
     }
 }
 
@@ -288,6 +304,7 @@ mod tests {
             total: flow("total", 7, &[1.0], 2),
             flows: vec![flow("a", 4, &[1.0], 2), flow("b", 3, &[1.0], 0)],
             sessions: vec![group(5, 7, Some(7))],
+            stacks: Vec::new(),
             expired: Some(1),
             cpus: Some(GaugeReport { last: 1.0, least: 0.5, most: 1.5 }),
             ..Interval::empty()

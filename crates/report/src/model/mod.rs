@@ -42,7 +42,7 @@ pub use session::{
     SessionTls, StatusCount, TlsFailures,
 };
 pub use stack::{
-    StackArrivals, StackBytes, StackDatagrams, StackLink, StackRecoveries, StackReport,
+    StackArrivals, StackBytes, StackDatagrams, StackInterval, StackLink, StackRecoveries, StackReport,
     StackSegments, StackSessions, StackState,
 };
 pub use station::{

@@ -6,6 +6,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::IntervalSent;
+
 /// What our own TCP did on a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StackReport {
@@ -251,4 +253,17 @@ pub struct StackLink {
     pub unresolved: u64,
     /// Frames that the receiving port lost before TCP saw them: the tester's own losses.
     pub receive_drops: u64,
+}
+
+/// What our own TCP on a port did in an interval.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StackInterval {
+    /// The port's name.
+    pub port: String,
+    /// How many connections were in each state when it ended; states without any are left out.
+    pub states: Vec<StackState>,
+    /// What left: all frames, with those of ARP and neighbour discovery.
+    pub sent: IntervalSent,
+    /// What arrived. A large packet that the system put together is one frame.
+    pub received: IntervalSent,
 }

@@ -1,8 +1,12 @@
 //! An interval of a run as a line of text, for those who watch it.
 
 use wirebeat_units::human;
+use wirebeat_units::printable::printable;
 
-use crate::model::{Interval, SessionConnections, SessionEnd, SessionInterval};
+use crate::model::{
+    Interval, IntervalSent, SessionConnections, SessionEnd, SessionInterval, StackInterval,
+    StackState,
+};
 
 /// "  3.0 s  sent 1,000  received 990  0.51 Mbit/s  lost 10 (1.00 %)  p50 12.3 µs  p99 40.1 µs": when the interval ended, and
 /// what happened in it. What is not known is left out.
@@ -45,7 +49,25 @@ pub fn row(interval: &Interval) -> String {
         let passed = interval.to_ns.saturating_sub(interval.from_ns);
         row.push_str(&sessions(&interval.sessions, passed));
     }
+    for stack in &interval.stacks {
+        row.push_str(&of_stack(stack, interval.to_ns.saturating_sub(interval.from_ns)));
+    }
     row
+}
+
+/// A line below: what a port with our own TCP carried each way, and the states of its connections.
+fn of_stack(stack: &StackInterval, passed_ns: u64) -> String {
+    let way = |word: &str, of: IntervalSent| {
+        let frames = per_second(of.frames, passed_ns);
+        format!("  {word} {} ({frames} frames)", megabits(of.frame_bytes, passed_ns))
+    };
+    let mut line = format!("\n         port {}:", printable(&stack.port));
+    line += &way("sent", stack.sent);
+    line += &way("received", stack.received);
+    for StackState { state, sessions } in &stack.states {
+        line += &format!("  {state} {}", human::count(*sessions));
+    }
+    line
 }
 
 type Counter = fn(&SessionInterval) -> u64;
@@ -169,6 +191,7 @@ mod tests {
             total,
             flows: Vec::new(),
             sessions: Vec::new(),
+            stacks: Vec::new(),
             expired: None,
             cpus: None,
         }

@@ -204,6 +204,7 @@ impl<'a> Run<'a> {
             total: FlowInterval::default(),
             flows: Vec::new(),
             sessions: vec![row],
+            stacks: Vec::new(),
             expired: None,
             cpus: None,
         });

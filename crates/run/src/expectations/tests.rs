@@ -94,6 +94,7 @@ fn intervals() -> Vec<Interval> {
             total: FlowInterval { name: "total".to_owned(), ..of.clone() },
             flows: vec![of],
             sessions: Vec::new(),
+            stacks: Vec::new(),
             expired: None,
             cpus: None,
         }
@@ -479,6 +480,7 @@ fn interval_of(sent: u64, received: u64) -> Interval {
         total: of("total"),
         flows: vec![of("voice")],
         sessions: Vec::new(),
+        stacks: Vec::new(),
         expired: None,
         cpus: None,
     }

@@ -13,7 +13,7 @@ use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::values::session::{StackChoice, Transport};
 use wirebeat_units::{Fault, Nanos};
 
-use super::counted::Counted;
+use super::counted::{Counted, StackLook};
 
 /// What carries the sessions of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,10 @@ impl Carriage {
 pub(crate) trait Carrier: Stack + Debug {
     /// What it counted; the system's tells nothing in this way.
     fn counted(&self) -> Option<Counted>;
+    /// What it did so far; the system's tells nothing in this way.
+    fn look(&self) -> Option<StackLook> {
+        None
+    }
 }
 
 impl Carrier for HostStack {
@@ -67,11 +71,19 @@ impl<P: TxPort + Debug, R: RxPort + Debug, C: Clock + Debug> Carrier for OwnStac
             port: self.counters(),
         })
     }
+
+    fn look(&self) -> Option<StackLook> {
+        Some(StackLook::of(self.tcp(), &self.counters()))
+    }
 }
 
 impl Carrier for TlsStack<AnyCarrier> {
     fn counted(&self) -> Option<Counted> {
         self.stack.0.counted()
+    }
+
+    fn look(&self) -> Option<StackLook> {
+        self.stack.0.look()
     }
 }
 

@@ -1,9 +1,11 @@
 //! What our own TCP counted on a port, in the words of reports.
 
+use std::collections::BTreeMap;
+
 use wirebeat_endpoint::{DatagramCounters, EndpointCounters};
 use wirebeat_report::model::{
-    StackArrivals, StackBytes, StackDatagrams, StackLink, StackRecoveries, StackReport,
-    StackSegments, StackSessions, StackState,
+    IntervalSent, StackArrivals, StackBytes, StackDatagrams, StackInterval, StackLink,
+    StackRecoveries, StackReport, StackSegments, StackSessions, StackState,
 };
 use wirebeat_stack::{Counters, State};
 
@@ -31,6 +33,64 @@ const STATES: [(State, &str); 9] = [
     (State::LastAck, "LAST-ACK"),
     (State::TimeWait, "TIME-WAIT"),
 ];
+
+/// What it did until a moment, as far as intervals tell it: connections in each of [`STATES`], frames and their bytes each way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StackLook {
+    states: [u32; 9],
+    sent: [u64; 2],
+    received: [u64; 2],
+}
+
+impl StackLook {
+    pub(crate) fn of(tcp: &Counters, port: &EndpointCounters) -> StackLook {
+        StackLook {
+            states: STATES.map(|(state, _)| tcp.in_state(state)),
+            sent: [port.frames_sent, port.frame_bytes_sent],
+            received: [port.frames_received, port.frame_bytes_received],
+        }
+    }
+
+    /// Adds what another core of the port did.
+    fn join(&mut self, other: &StackLook) {
+        self.states.iter_mut().zip(other.states).for_each(|(all, more)| *all += more);
+        for (all, more) in [(&mut self.sent, other.sent), (&mut self.received, other.received)] {
+            all.iter_mut().zip(more).for_each(|(all, more)| *all = all.saturating_add(more));
+        }
+    }
+
+    /// An interval that ends with it, and began with `before`.
+    pub(super) fn interval(&self, port: &str, before: &StackLook) -> StackInterval {
+        let since = |now: [u64; 2], then: [u64; 2]| IntervalSent {
+            frames: now[0].saturating_sub(then[0]),
+            frame_bytes: now[1].saturating_sub(then[1]),
+        };
+        let states = STATES.iter().zip(self.states).filter(|(_, sessions)| *sessions > 0);
+        StackInterval {
+            port: port.to_owned(),
+            states: states
+                .map(|((_, name), sessions)| StackState {
+                    state: (*name).to_owned(),
+                    sessions: sessions.into(),
+                })
+                .collect(),
+            sent: since(self.sent, before.sent),
+            received: since(self.received, before.received),
+        }
+    }
+}
+
+/// Those of all cores, by the names of ports.
+pub(super) type Stacks = BTreeMap<String, StackLook>;
+
+/// The same of several workers.
+pub(super) fn together(looks: impl IntoIterator<Item = (String, StackLook)>) -> Stacks {
+    let mut all = Stacks::new();
+    for (port, look) in looks {
+        all.entry(port).or_default().join(&look);
+    }
+    all
+}
 
 impl Counted {
     /// As a report has it, of the port with this name.

@@ -51,6 +51,7 @@ use crate::placement::Cpus;
 use carrier::Carriage;
 pub(crate) use carrier::Carrier;
 use claims::Claims;
+use counted::{StackLook, Stacks};
 pub(crate) use granted::GrantedServer;
 pub(crate) use own::{OwnParts, own_stack};
 use worker::{Job, Lost, Worker};
@@ -311,12 +312,18 @@ impl PreparedSessions {
             true => watch.take_in(&self.workers, observer),
             false => watch.last(&self.workers, now, observer),
         }
+        let simulated_stacks = counted::together(self.workers.iter().flat_map(Worker::stacks));
         let finished: Vec<_> =
             std::mem::take(&mut self.workers).into_iter().map(Worker::join).collect();
         if let Some(simulated) = finished.iter().find(|worker| worker.ended.is_some()) {
             ended = simulated.ended.unwrap_or(ended);
             begin = simulated::BEGIN;
-            watch.end_at(ended, summed(&simulated.last), Samples::new(), observer);
+            let looked = Looked {
+                counts: summed(&simulated.last),
+                samples: Samples::new(),
+                stacks: simulated_stacks,
+            };
+            watch.end_at(ended, looked, observer);
         }
         outcome::report(
             self,
@@ -343,8 +350,10 @@ struct Watching {
     names: Vec<String>,
     /// The counts at the end of the last interval, and when that was.
     before: (Nanos, Counts),
+    /// The same of our own TCP.
+    stacks_before: Stacks,
     /// An interval that is over and not told yet: what little follows at the end of the run becomes a part of it.
-    held: Option<(Nanos, Counts, Samples)>,
+    held: Option<(Nanos, Looked)>,
     intervals: Vec<(usize, SessionEnd, SessionIntervalCounts)>,
 }
 
@@ -359,6 +368,7 @@ impl Watching {
             looks: Looks::every(interval.min(LOOK)),
             names: run.sessions.groups.iter().map(|group| group.name.clone()).collect(),
             before: (Nanos::ZERO, Counts::new()),
+            stacks_before: Stacks::new(),
             held: None,
             intervals: Vec::new(),
         }
@@ -367,13 +377,13 @@ impl Watching {
     fn look(&mut self, workers: &[Worker], now: Nanos, observer: &mut dyn Observer) {
         let Some(elapsed) = now.get().checked_sub(self.begin.get()).map(Nanos::new) else { return };
         let to = Nanos::new(elapsed.get() / self.interval.get().max(1) * self.interval.get());
-        if self.held.as_ref().is_some_and(|(held, ..)| !self.is_short(*held, elapsed)) {
+        if self.held.as_ref().is_some_and(|(held, _)| !self.is_short(*held, elapsed)) {
             self.tell_held(observer);
         }
-        let last = self.held.as_ref().map_or(self.before.0, |(held, ..)| *held);
+        let last = self.held.as_ref().map_or(self.before.0, |(held, _)| *held);
         if to > last {
-            let samples = self.samples(workers, to);
-            self.hold((to, counts(workers), samples), observer);
+            let looked = Looked::at(workers, self.samples(workers, to));
+            self.hold((to, looked), observer);
         }
         if observer.watches() && self.looks.due(elapsed, self.duration) {
             observer.progress(&self.progress(&counts(workers), elapsed, false));
@@ -383,7 +393,12 @@ impl Watching {
     /// What was looked at on the virtual clock since the last time, in the order of its time.
     fn take_in(&mut self, workers: &[Worker], observer: &mut dyn Observer) {
         for of in workers.iter().flat_map(Worker::take_intervals) {
-            self.hold((of.to, summed(&of.counts), gathered(of.samples)), observer);
+            let looked = Looked {
+                counts: summed(&of.counts),
+                samples: gathered(of.samples),
+                stacks: counted::together(of.stacks),
+            };
+            self.hold((of.to, looked), observer);
         }
     }
 
@@ -393,14 +408,14 @@ impl Watching {
     }
 
     /// Keeps an interval until it is known whether the run goes on.
-    fn hold(&mut self, interval: (Nanos, Counts, Samples), observer: &mut dyn Observer) {
+    fn hold(&mut self, interval: (Nanos, Looked), observer: &mut dyn Observer) {
         self.tell_held(observer);
         self.held = Some(interval);
     }
 
     fn tell_held(&mut self, observer: &mut dyn Observer) {
-        if let Some((to, counts, samples)) = self.held.take() {
-            self.tell(to, counts, samples, observer);
+        if let Some((to, looked)) = self.held.take() {
+            self.tell(to, looked, observer);
         }
     }
 
@@ -415,8 +430,8 @@ impl Watching {
 
     fn last(&mut self, workers: &[Worker], now: Nanos, observer: &mut dyn Observer) {
         let elapsed = now.saturating_sub(self.begin);
-        let samples = self.samples(workers, elapsed);
-        self.end_at(elapsed, counts(workers), samples, observer);
+        let looked = Looked::at(workers, self.samples(workers, elapsed));
+        self.end_at(elapsed, looked, observer);
     }
 
     /// What open connections were like in the interval that ends at `to`.
@@ -425,27 +440,22 @@ impl Watching {
         gathered(workers.iter().flat_map(|worker| worker.samples(number)))
     }
 
-    fn end_at(
-        &mut self,
-        elapsed: Nanos,
-        counts: Counts,
-        samples: Samples,
-        observer: &mut dyn Observer,
-    ) {
-        observer.progress(&self.progress(&counts, elapsed, true));
+    fn end_at(&mut self, elapsed: Nanos, looked: Looked, observer: &mut dyn Observer) {
+        observer.progress(&self.progress(&looked.counts, elapsed, true));
         // what is left is too short to be told by itself
-        let rest = self.held.as_ref().map(|(held, ..)| *held);
+        let rest = self.held.as_ref().map(|(held, _)| *held);
         match rest.is_some_and(|held| self.is_short(held, elapsed)) {
             true => self.held = None,
             false => self.tell_held(observer),
         }
         if elapsed > self.before.0 {
-            self.tell(elapsed, counts, samples, observer);
+            self.tell(elapsed, looked, observer);
         }
     }
 
     /// An interval that ended at `to`.
-    fn tell(&mut self, to: Nanos, counts: Counts, samples: Samples, observer: &mut dyn Observer) {
+    fn tell(&mut self, to: Nanos, looked: Looked, observer: &mut dyn Observer) {
+        let Looked { counts, samples, stacks } = looked;
         let from = self.before.0;
         let mut sessions = Vec::new();
         for (&(group, end), now) in &counts {
@@ -465,16 +475,22 @@ impl Watching {
                 self.intervals.push((group, end, row));
             }
         }
+        let nothing = StackLook::default();
+        let of_stacks = stacks.iter().map(|(port, look)| {
+            look.interval(port, self.stacks_before.get(port).unwrap_or(&nothing))
+        });
         observer.interval(&Interval {
             from_ns: from.get(),
             to_ns: to.get(),
             total: FlowInterval::default(),
             flows: Vec::new(),
             sessions,
+            stacks: of_stacks.collect(),
             expired: None,
             cpus: None,
         });
         self.before = (to, counts);
+        self.stacks_before = stacks;
     }
 
     fn progress(&self, counts: &Counts, elapsed: Nanos, ended: bool) -> Progress {
@@ -505,6 +521,20 @@ impl Watching {
             ended,
             ..Progress::default()
         }
+    }
+}
+
+/// What is looked at when an interval ends.
+struct Looked {
+    counts: Counts,
+    samples: Samples,
+    stacks: Stacks,
+}
+
+impl Looked {
+    fn at(workers: &[Worker], samples: Samples) -> Looked {
+        let stacks = counted::together(workers.iter().flat_map(Worker::stacks));
+        Looked { counts: counts(workers), samples, stacks }
     }
 }
 

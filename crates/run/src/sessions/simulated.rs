@@ -19,6 +19,7 @@ use wirebeat_traffic::schedule::Shard;
 use wirebeat_units::{BufferLen, Nanos};
 
 use super::carrier::Carrier;
+use super::counted::StackLook;
 use super::own::{self, OwnParts};
 use super::worker::{
     CLOSING, EndSamples, Finished, LEAVE, LEAVING, Shared, ShownInterval, ends, leaving,
@@ -182,7 +183,8 @@ impl Ready {
             if now >= next_interval {
                 let samples = self.samples();
                 let to = now.saturating_sub(BEGIN);
-                shared.show_interval(ShownInterval { to, counts: self.counts(), samples });
+                let (counts, stacks) = (self.counts(), self.stacks());
+                shared.show_interval(ShownInterval { to, counts, samples, stacks });
                 next_interval = now.saturating_add(self.interval);
             }
             if self.has_failed() {
@@ -219,6 +221,7 @@ impl Ready {
             now = self.step(now);
         }
         shared.show(self.counts());
+        shared.show_stacks(self.stacks());
         let summaries = self.ends.iter().flat_map(|end| end.programs.summaries()).collect();
         let counted = self.ports.iter().zip(&self.ends);
         let counted =
@@ -248,6 +251,12 @@ impl Ready {
     fn error(&self) -> Option<String> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.as_ref().map(PortError::to_string)
+    }
+
+    /// What the TCP of both ends did so far.
+    fn stacks(&self) -> Vec<(String, StackLook)> {
+        let ends = self.ports.iter().zip(&self.ends);
+        ends.filter_map(|(port, end)| Some((port.clone(), end.stack.stack.look()?))).collect()
     }
 
     /// Looks at open connections, which takes no time here.

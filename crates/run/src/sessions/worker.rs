@@ -19,7 +19,7 @@ use wirebeat_traffic::schedule::Shard;
 use wirebeat_units::{Fault, Nanos};
 
 use super::carrier::{AnyCarrier, Carriage, Carrier};
-use super::counted::Counted;
+use super::counted::{Counted, StackLook};
 use super::opening::open;
 use super::sample_times::SampleTimes;
 use super::simulated::Simulation;
@@ -88,6 +88,8 @@ impl Job {
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     counts: Mutex<Vec<(usize, End, SessionCounts)>>,
+    /// What our own TCP did, by the names of ports.
+    stacks: Mutex<Vec<(String, StackLook)>>,
     /// One of the orders below.
     pub(super) order: AtomicU8,
     /// What open connections were like at the latest look, and the number of the interval in which that was.
@@ -116,6 +118,11 @@ impl Shared {
     /// The order that holds.
     pub(super) fn order(&self) -> u8 {
         self.order.load(Ordering::Acquire)
+    }
+
+    /// Shows what our own TCP did.
+    pub(super) fn show_stacks(&self, stacks: Vec<(String, StackLook)>) {
+        *self.stacks.lock().unwrap_or_else(PoisonError::into_inner) = stacks;
     }
 
     /// Shows that a listener on another host serves no more.
@@ -183,6 +190,8 @@ pub(super) struct ShownInterval {
     pub(super) counts: EndCounts,
     /// What open connections were like then.
     pub(super) samples: EndSamples,
+    /// What our own TCP did until then.
+    pub(super) stacks: Vec<(String, StackLook)>,
 }
 
 /// What a worker left.
@@ -372,6 +381,11 @@ impl Worker {
     /// What it counted so far.
     pub(super) fn counts(&self) -> Vec<(usize, End, SessionCounts)> {
         self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What our own TCP did so far.
+    pub(super) fn stacks(&self) -> Vec<(String, StackLook)> {
+        self.shared.stacks.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What open connections were like in the interval of this number; nothing where they were not looked at in it.
@@ -657,5 +671,13 @@ impl Turning<'_> {
         let mut shown = self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
         shown.clear();
         shown.extend(counts);
+        drop(shown);
+        if let Some(look) = self.converse.stack.0.look() {
+            let mut stacks = self.shared.stacks.lock().unwrap_or_else(PoisonError::into_inner);
+            match stacks.first_mut() {
+                Some((_, before)) => *before = look,
+                None => stacks.push((self.job.port.clone(), look)),
+            }
+        }
     }
 }
