@@ -377,6 +377,7 @@ mod tests {
             total: FlowInterval::default(),
             flows: Vec::new(),
             sessions: vec![client],
+            stacks: Vec::new(),
             expired: None,
             cpus: None,
         }

@@ -118,3 +118,42 @@ fn nobody_listens_and_that_is_counted() {
     assert_eq!(ended.code, 0, "{ended:?}");
     assert!(ended.out.contains("refused"), "{ended:?}");
 }
+
+/// Lines of intervals have the states of connections and the link each way; what one end sent on a cable in memory the other received.
+#[test]
+fn intervals_tell_the_states_of_connections_and_the_link() {
+    let scratch = Scratch::new("stack-lines");
+    let text = "ports: { a: { engine: loopback }, b: { engine: loopback } }\n\
+         sessions:\n  idle:\n    stack: own\n    from: a\n    to: b\n    clients: { addresses: 10.0.0.1 }\n    \
+         servers: { addresses: 10.0.0.2, ports: 80 }\n    program: { echo: { message: 100B, think: 2s } }\n    rate: 100/s\n    \
+         count: 300\nrun: { time: 5s, interval: 1s }\n";
+    let file = scratch.file("s.yaml", text.as_bytes());
+    let ended = run(&["run", &file, "--json-lines"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let lines: Vec<Value> =
+        ended.out.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let stacks = |line: &Value, port: &str| -> Option<Value> {
+        let all = line["stacks"].as_array()?;
+        all.iter().find(|stack| stack["port"] == port).cloned()
+    };
+    let of = |key: &str, port: &str, way: &str| -> u64 {
+        let values = lines.iter().filter_map(|line| stacks(line, port)?[way][key].as_u64());
+        values.sum()
+    };
+    for key in ["frames", "frame_bytes"] {
+        assert!(of(key, "a", "sent") > 600, "{}", ended.out);
+        assert_eq!(of(key, "a", "sent"), of(key, "b", "received"), "{key}: {}", ended.out);
+        assert_eq!(of(key, "b", "sent"), of(key, "a", "received"), "{key}: {}", ended.out);
+    }
+    let established = lines.iter().filter_map(|line| {
+        let stack = stacks(line, "a")?;
+        let states = stack["states"].as_array()?.clone();
+        let count = states.iter().find(|state| state["state"] == "ESTABLISHED")?;
+        Some((count["sessions"].as_u64()?, line["sessions"][0]["open"].as_u64()?))
+    });
+    let established: Vec<(u64, u64)> = established.collect();
+    assert!(
+        established.iter().any(|(count, open)| *count >= 100 && count == open),
+        "{established:?}"
+    );
+}

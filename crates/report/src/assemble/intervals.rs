@@ -183,6 +183,7 @@ pub fn interval(
             })
             .collect(),
         sessions: Vec::new(),
+        stacks: Vec::new(),
         expired: counts.expired,
         cpus: (gauge.looks > 0).then(|| GaugeReport {
             last: cpus(gauge.last),

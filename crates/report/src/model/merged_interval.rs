@@ -318,6 +318,7 @@ mod tests {
                 group(2, 1, Some(2)),
                 SessionInterval { end: SessionEnd::Server, ..group(1, 1, None) },
             ],
+            stacks: Vec::new(),
             expired: None,
             cpus: Some(GaugeReport { last: 0.7, least: 0.7, most: 0.7 }),
         });

@@ -42,8 +42,8 @@ pub use session::{
     SessionTls, StatusCount, TlsFailures,
 };
 pub use stack::{
-    StackArrivals, StackBytes, StackDatagrams, StackInterval, StackLink, StackRecoveries, StackReport,
-    StackSegments, StackSessions, StackState,
+    StackArrivals, StackBytes, StackDatagrams, StackInterval, StackLink, StackRecoveries,
+    StackReport, StackSegments, StackSessions, StackState,
 };
 pub use station::{
     Clock, Cost, DelayClock, HardwareTimestamps, Host, Interruptions, Relation, Station, Thread,

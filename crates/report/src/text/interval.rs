@@ -211,6 +211,24 @@ mod tests {
     }
 
     #[test]
+    fn a_line_below_says_what_our_own_tcp_did() {
+        let state = |state: &str, sessions| StackState { state: state.to_owned(), sessions };
+        let stacks = vec![StackInterval {
+            port: "client".to_owned(),
+            states: vec![state("SYN-SENT", 3), state("TIME-WAIT", 59_940)],
+            sent: IntervalSent { frames: 31_020, frame_bytes: 5_150_000 },
+            received: IntervalSent { frames: 29_884, frame_bytes: 7_750_000 },
+        }];
+        let told = row(&Interval { stacks, ..interval(FlowInterval::default()) });
+        assert_eq!(
+            told.lines().nth(1),
+            Some(
+                "         port client:  sent 41.2 Mbit/s (31,020/s frames)  received 62.0 Mbit/s (29,884/s frames)  SYN-SENT 3  TIME-WAIT 59,940"
+            )
+        );
+    }
+
+    #[test]
     fn a_row_says_what_happened_in_its_interval() {
         let sent = Some(IntervalSent { frames: 1000, frame_bytes: 64_000 });
         let both = FlowInterval {

@@ -43,7 +43,7 @@ pub(crate) trait Carrier: Stack + Debug {
     /// What it counted; the system's tells nothing in this way.
     fn counted(&self) -> Option<Counted>;
     /// What it did so far; the system's tells nothing in this way.
-    fn look(&self) -> Option<StackLook> {
+    fn done_so_far(&self) -> Option<StackLook> {
         None
     }
 }
@@ -72,7 +72,7 @@ impl<P: TxPort + Debug, R: RxPort + Debug, C: Clock + Debug> Carrier for OwnStac
         })
     }
 
-    fn look(&self) -> Option<StackLook> {
+    fn done_so_far(&self) -> Option<StackLook> {
         Some(StackLook::of(self.tcp(), &self.counters()))
     }
 }
@@ -82,8 +82,8 @@ impl Carrier for TlsStack<AnyCarrier> {
         self.stack.0.counted()
     }
 
-    fn look(&self) -> Option<StackLook> {
-        self.stack.0.look()
+    fn done_so_far(&self) -> Option<StackLook> {
+        self.stack.0.done_so_far()
     }
 }
 

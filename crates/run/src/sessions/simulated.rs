@@ -256,7 +256,8 @@ impl Ready {
     /// What the TCP of both ends did so far.
     fn stacks(&self) -> Vec<(String, StackLook)> {
         let ends = self.ports.iter().zip(&self.ends);
-        ends.filter_map(|(port, end)| Some((port.clone(), end.stack.stack.look()?))).collect()
+        ends.filter_map(|(port, end)| Some((port.clone(), end.stack.stack.done_so_far()?)))
+            .collect()
     }
 
     /// Looks at open connections, which takes no time here.

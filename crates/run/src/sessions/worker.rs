@@ -672,7 +672,7 @@ impl Turning<'_> {
         shown.clear();
         shown.extend(counts);
         drop(shown);
-        if let Some(look) = self.converse.stack.0.look() {
+        if let Some(look) = self.converse.stack.0.done_so_far() {
             let mut stacks = self.shared.stacks.lock().unwrap_or_else(PoisonError::into_inner);
             match stacks.first_mut() {
                 Some((_, before)) => *before = look,
