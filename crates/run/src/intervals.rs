@@ -38,6 +38,8 @@ const ENTRIES: usize = 8192;
 /// … and the least and the most intervals that it has room for.
 const FEWEST: usize = 32;
 const MOST: usize = 512;
+/// The same of what is counted on a virtual clock, whose intervals are told at the end: what is asked of each of them is judged then.
+const ENTRIES_IN_NO_TIME: usize = 1 << 16;
 /// The key of datagrams without a probe; numbers of flows are below.
 const UNPROBED: u32 = 1 << 16;
 /// The key of all flows together.
@@ -99,6 +101,8 @@ pub(crate) struct Timeline {
     flows: Flows,
     patience: Nanos,
     room: usize,
+    /// The most intervals that are not told yet, of those who count.
+    untold: usize,
     /// Whether those that are told have the histograms of delays.
     histograms: bool,
     /// Delays are uncertain by so much, or not known, as long as there is no report.
@@ -263,6 +267,7 @@ impl Timeline {
             flows,
             patience: PATIENCE,
             room,
+            untold: room,
             histograms: false,
             uncertainty: None,
             open: Series::new(MOST),
@@ -296,9 +301,15 @@ impl Timeline {
         Nanos::new(self.beat.length.get() / 4).max(ASKS_FAR)
     }
 
-    /// How many intervals each of those who count may keep.
+    /// How many intervals each of those who count may keep until they are told.
     pub(crate) fn room(&self) -> usize {
-        self.room
+        self.untold
+    }
+
+    /// All of them are told at the end: those who count keep them apart until then, as far as there is room for so many `flows`.
+    pub(crate) fn tells_at_the_end(&mut self, flows: usize) {
+        self.untold = (ENTRIES_IN_NO_TIME / flows.max(1)).max(self.room);
+        self.open = Series::new(self.untold);
     }
 
     /// How long to pause at `now`: `longest`, or until an interval ends.

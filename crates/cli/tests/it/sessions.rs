@@ -125,7 +125,7 @@ fn intervals_tell_the_states_of_connections_and_the_link() {
     let scratch = Scratch::new("stack-lines");
     let text = "ports: { a: { engine: loopback }, b: { engine: loopback } }\n\
          sessions:\n  idle:\n    stack: own\n    from: a\n    to: b\n    clients: { addresses: 10.0.0.1 }\n    \
-         servers: { addresses: 10.0.0.2, ports: 80 }\n    program: { echo: { message: 100B, think: 2s } }\n    rate: 100/s\n    \
+         servers: { addresses: 10.0.0.2, ports: 80 }\n    program: { echo: { size: 100B, messages: 3, gap: 1s } }\n    rate: 100/s\n    \
          count: 300\nrun: { time: 5s, interval: 1s }\n";
     let file = scratch.file("s.yaml", text.as_bytes());
     let ended = run(&["run", &file, "--json-lines"]);

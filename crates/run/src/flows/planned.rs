@@ -229,8 +229,9 @@ impl Planned {
         // a card's clock is compared with the system's while it runs
         let certain = self.timestamps != TimestampsChoice::Hardware;
         timeline.certain_to(certain.then_some(0));
-        if !is_virtual {
-            timeline.begin_cpu(start);
+        match is_virtual {
+            true => timeline.tells_at_the_end(self.program.flows.len()),
+            false => timeline.begin_cpu(start),
         }
         timeline
     }
