@@ -44,6 +44,9 @@ const TRIES: u32 = 3;
 /// The share of such trials that find one, by chance, and the least that many tries have to come to.
 const CHANCE: f64 = 0.95;
 
+/// The share of trials that find a loss of one in so many.
+type Find = fn(u64) -> Result<f64, Failure>;
+
 /// Measures it.
 pub fn measure(bench: &mut Bench) -> Chapter {
     // a trial of the benchmark looks at a thousandth
@@ -58,7 +61,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         .collect();
     let found = in_turn(bench, &lines, |found| format::rate(*found));
     drop(lines);
-    let kinds: [(&str, fn(u64) -> Result<f64, Failure>); 2] =
+    let kinds: [(&str, Find); 2] =
         [("each millionth frame lost", each), ("one in a million lost at random", at_random)];
     let losses: Vec<Contestant<'_, f64>> = kinds
         .into_iter()

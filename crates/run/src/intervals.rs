@@ -302,7 +302,7 @@ impl Timeline {
     }
 
     /// How many intervals each of those who count may keep until they are told.
-    pub(crate) fn room(&self) -> usize {
+    pub(crate) fn room_of_each(&self) -> usize {
         self.untold
     }
 

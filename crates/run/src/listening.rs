@@ -387,7 +387,7 @@ impl Metering for Local<'_> {
             let mut timeline = Timeline::of_receiver(ends.beat());
             timeline.certain_to((*relation == Relation::Same).then_some(0));
             timeline.keep_histograms(self.histograms);
-            receiver.begin_intervals(timeline.beat(), timeline.room());
+            receiver.begin_intervals(timeline.beat(), timeline.room_of_each());
             self.timeline = Some(timeline);
         }
     }

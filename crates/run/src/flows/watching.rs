@@ -177,7 +177,7 @@ impl RunMonitor<'_> {
 
     /// Lets everybody begin with their intervals.
     pub(super) fn begin_intervals(&mut self, timeline: &mut Timeline) {
-        let (beat, room) = (timeline.beat(), timeline.room());
+        let (beat, room) = (timeline.beat(), timeline.room_of_each());
         if !self.remotes.is_empty() {
             timeline.asks_far();
             // delays of all together are as uncertain as the worst

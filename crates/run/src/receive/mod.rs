@@ -140,7 +140,7 @@ pub fn receive(
     let mut timeline = timeline(request, of_clocks(&day));
     timeline.keep_histograms(observer.wants_histograms());
     let beat = timeline.beat();
-    receiver.begin_intervals(beat, timeline.room());
+    receiver.begin_intervals(beat, timeline.room_of_each());
     let waiting = (&receiver, &mut links, &mut day, &mut timeline);
     let is_full =
         || request.ends_with_capture && keeping.as_ref().is_some_and(Keeping::captures_have_ended);
