@@ -248,8 +248,8 @@ mod tests {
 
     #[test]
     fn few_tries_may_miss_by_chance() {
-        // of 21 tries four miss at most in 999 of 1000 benchmarks, and of 3 two
-        assert!((least_found(21) - 17.0 / 21.0).abs() < 1e-9, "{}", least_found(21));
+        // of 21 tries five miss at most in 999 of 1000 benchmarks, and of 3 two
+        assert!((least_found(21) - 16.0 / 21.0).abs() < 1e-9, "{}", least_found(21));
         assert!((least_found(3) - 1.0 / 3.0).abs() < 1e-9, "{}", least_found(3));
     }
 
