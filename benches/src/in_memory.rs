@@ -206,9 +206,11 @@ impl Pair {
             program: Program::new(is_server, message, closes),
             wire: Wire::new(room),
         };
-        let (client, server) = (side(1, false), side(2, true));
+        let (mut client, mut server) = (side(1, false), side(2, true));
         // as a run does it
         large_pages::ask_for_tables(sessions);
+        client.stack.populate();
+        server.stack.populate();
         Pair { client, server, now: Nanos::from_secs(1), step: STEP, opened: 0 }
     }
 

@@ -31,6 +31,8 @@ pub struct Head {
     pub variables: Vec<String>,
     /// The values of each run.
     pub values: Vec<Vec<String>>,
+    /// How long is sent before each run.
+    pub warmup_ns: Option<u64>,
     /// The scenario of the first one, in JSON.
     pub scenario: String,
 }
@@ -87,25 +89,29 @@ impl Kept {
         let failed = |error: std::io::Error| Failure::usage(format!("it cannot be read: {error}"));
         let mut lines = BufReader::new(&self.file);
         let (mut points, mut end): (Vec<Point>, u64) = (Vec::new(), 0);
-        let mut first = true;
+        let mut number = 0_u64;
         loop {
             let mut line = Vec::new();
             let read = (&mut lines).take(LINE).read_until(b'\n', &mut line).map_err(failed)? as u64;
+            number += 1;
             if line.last() != Some(&b'\n') {
-                if read == LINE || first && read > 0 {
+                // a first line that was cut off is one of ours, if it begins as ours do
+                let begins = line.starts_with(BEGIN) || BEGIN.starts_with(&line);
+                if read == LINE || number == 1 && !begins {
                     return Err(no_runs());
                 }
                 return Ok((points, end));
             }
-            if std::mem::take(&mut first) {
+            if number == 1 {
                 let found: Head = serde_json::from_slice(&line).map_err(|_| no_runs())?;
                 found.check(head)?;
             } else {
-                let point: Point = serde_json::from_slice(&line).map_err(|_| no_runs())?;
-                if head.values.get(points.len()) != Some(&point.values) {
-                    return Err(no_runs());
+                let point: Option<Point> = serde_json::from_slice(&line).ok();
+                let expected = head.values.get(points.len());
+                match point.filter(|point| Some(&point.values) == expected) {
+                    Some(point) => points.push(point),
+                    None => return Err(damaged(number, points.len())),
                 }
-                points.push(point);
             }
             end += read;
         }
@@ -147,11 +153,23 @@ impl Head {
         if self.values != asked.values {
             return other("other values");
         }
+        if self.warmup_ns != asked.warmup_ns {
+            return other("another --warmup");
+        }
         if self.scenario != asked.scenario {
             return other("another scenario");
         }
         Ok(())
     }
+}
+
+/// What the first line begins with.
+const BEGIN: &[u8] = b"{\"schema_version\":";
+
+/// A line is none of the runs that follow.
+fn damaged(line: u64, whole: usize) -> Failure {
+    let why = format!("line {line} is damaged, or not the run that follows the {whole} before it");
+    Failure::usage(why).hint("remove that line and those behind it, and their runs are made again")
 }
 
 fn no_runs() -> Failure {

@@ -192,6 +192,7 @@ impl Many<'_> {
             test: sweep.test.clone(),
             variables: self.variables.clone(),
             values: self.values.clone(),
+            warmup_ns: self.warmup.map(Nanos::get),
             scenario,
         })
     }

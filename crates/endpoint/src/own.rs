@@ -182,6 +182,11 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
         }
     }
 
+    /// Has the system give memory that would otherwise be given while sessions open: see [`wirebeat_stack::Stack::populate`].
+    pub fn populate(&mut self) {
+        self.tcp.populate();
+    }
+
     /// What the TCP counted.
     pub fn tcp(&self) -> &Counters {
         self.tcp.counters()

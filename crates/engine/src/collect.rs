@@ -94,6 +94,8 @@ impl LiveRx {
 
 /// Longest wait before the stop flag is looked at again.
 const STEP: Nanos = Nanos::from_millis(10);
+/// How long a port may hold back what has arrived: blocks of a ring are handed over when they are full, or after some milliseconds.
+const HELD_BACK: Nanos = Nanos::from_millis(10);
 
 /// Whether senders that wait for an answer to the last datagram of their flow get one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -153,6 +155,29 @@ pub fn collect_and_tell<P: RxPort, C: Clock>(
     ended
 }
 
+/// Until when all that arrived has been taken from a port. A thread that was kept from its CPU finds frames of that time in the port when it
+/// goes on: intervals that have passed meanwhile are not over before these are metered.
+#[derive(Debug, Default)]
+struct Drained {
+    /// The last time at which a port with nothing in it was asked, and until when it waited for something.
+    asked: Option<(Nanos, Nanos)>,
+}
+
+impl Drained {
+    /// At `asked` or later there was nothing in the port, which waited for it until `until` at most.
+    fn note(&mut self, asked: Nanos, until: Nanos) {
+        self.asked = Some((asked, until));
+    }
+
+    /// What arrived before this has been taken; it is `now`, and the port has delivered nothing since.
+    fn before(&self, now: Nanos) -> Nanos {
+        let Some((asked, until)) = self.asked else { return Nanos::ZERO };
+        // a port that came back before its time was empty when it was asked
+        let empty = if now >= until { until } else { asked };
+        empty.saturating_sub(HELD_BACK)
+    }
+}
+
 fn receive_all<P: RxPort, C: Clock>(
     (port, clock, manner): (&mut P, &C, Manner),
     meter: &mut Meter,
@@ -165,12 +190,13 @@ fn receive_all<P: RxPort, C: Clock>(
     let mut last = false;
     let mut measured = 0;
     let mut answers = (manner == Manner::Answering).then(|| Answers::new(clock.now()));
+    let mut drained = Drained::default();
     while !last && measured < most {
         last = stop.load(Ordering::Acquire);
         let now = clock.now();
         // on a virtual clock arrivals alone say how late it is
         if !last && !clock.is_virtual() {
-            live.note(meter, now);
+            live.note(meter, drained.before(now));
         }
         tap.pass(now);
         let until = if last { Nanos::ZERO } else { now.saturating_add(STEP) };
@@ -215,10 +241,100 @@ fn receive_all<P: RxPort, C: Clock>(
             live.frames.fetch_add(frames, Ordering::Relaxed);
             live.bytes.fetch_add(bytes, Ordering::Relaxed);
             live.answer(meter);
+            if delivered == 0 {
+                drained.note(now, until);
+            }
             if delivered == 0 || measured >= most || (!last && stop.load(Ordering::Relaxed)) {
                 break;
             }
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use wirebeat_meter::interval::Beat;
+    use wirebeat_meter::meter::MeterConfig;
+
+    use super::*;
+    use crate::clock::Wait;
+    use crate::port::RxCaps;
+
+    /// A clock that others set.
+    #[derive(Debug, Default)]
+    struct Hand(AtomicU64);
+
+    impl Clock for &Hand {
+        fn now(&self) -> Nanos {
+            Nanos::new(self.0.load(Ordering::Relaxed))
+        }
+        fn wait_until(&self, _: Nanos, _: Wait) {}
+    }
+
+    /// Frames of a frame a millisecond, which a thread takes that was kept from its CPU from 150 ms to 390 ms.
+    struct Stalled<'a> {
+        caps: RxCaps,
+        clock: &'a Hand,
+        stop: &'a AtomicBool,
+        next: u64,
+    }
+
+    impl RxPort for Stalled<'_> {
+        fn caps(&self) -> &RxCaps {
+            &self.caps
+        }
+
+        fn receive<F: FnMut(&Arrival<'_>)>(
+            &mut self,
+            until: Nanos,
+            mut sink: F,
+        ) -> Result<usize, PortError> {
+            let frame = [0_u8; 60];
+            let mut delivered = 0;
+            let now = Nanos::new(self.clock.0.load(Ordering::Relaxed));
+            while Nanos::from_millis(self.next) <= now {
+                let at = Nanos::from_millis(self.next);
+                sink(&Arrival {
+                    at,
+                    timed: true,
+                    bytes: &frame,
+                    frame_len: 64,
+                    ends: None,
+                    hash: None,
+                });
+                self.next += 1;
+                delivered += 1;
+            }
+            if delivered == 0 {
+                // the next one comes in a moment, or much later
+                let next = Nanos::from_millis(self.next).min(until);
+                let stalls = next >= Nanos::from_millis(150) && next < Nanos::from_millis(390);
+                let then = if stalls { Nanos::from_millis(390) } else { next };
+                self.clock.0.store(then.get(), Ordering::Relaxed);
+                self.stop.store(then >= Nanos::from_millis(600), Ordering::Relaxed);
+            }
+            Ok(delivered)
+        }
+    }
+
+    #[test]
+    fn frames_are_counted_in_the_interval_in_which_they_arrived_however_late_they_are_read() {
+        let (clock, stop, live) = (Hand::default(), AtomicBool::new(false), LiveRx::default());
+        let mut port = Stalled {
+            caps: RxCaps { mode: String::new(), view: View::Frame },
+            clock: &clock,
+            stop: &stop,
+            next: 0,
+        };
+        let beat = Beat { start: Nanos::ZERO, length: Nanos::from_millis(100), last: None };
+        live.intervals.begin(QueueSeries::new(beat, 64, 1), beat.end(0));
+        let mut meter = Meter::new(MeterConfig::default());
+        collect(&mut port, &&clock, &mut meter, &stop, &live).unwrap();
+        let series = live.intervals.look(QueueSeries::take).unwrap();
+        let frames: Vec<u64> = series.iter().map(|(_, books)| books.unprobed.frames).collect();
+        assert_eq!(frames[..5], [100; 5], "{frames:?}");
+    }
 }

@@ -509,6 +509,7 @@ impl Timeline {
         mut counts: IntervalCounts,
         last: Option<&Report>,
     ) -> Interval {
+        let is_idle = counts == IntervalCounts::default();
         counts.others.join(self.flows.nothing());
         counts.expired = counts.expired.or(self.flows.sends.then_some(0));
         self.find_lost(&mut counts, range.end - range.start, last);
@@ -527,7 +528,11 @@ impl Timeline {
         self.told_to = to;
         let told = interval((from, to), &counts, &self.flows.names, self.uncertainty);
         self.note_extremes((from, to), &mut counts);
-        self.whole.add_span(range, counts);
+        match is_idle {
+            // a time in which nothing happened is no reason to merge those in which something did
+            true => self.whole.add(range.end.saturating_sub(1), counts),
+            false => self.whole.add_span(range, counts),
+        }
         if self.histograms { told } else { told.without_histograms() }
     }
 

@@ -10,11 +10,12 @@ use crate::rust::{Code, Token};
 use crate::workspace::Workspace;
 
 /// Where `unsafe` may stand, from the root of the repository.
-const UNSAFE: [&str; 9] = [
+const UNSAFE: [&str; 10] = [
     "crates/engine-linux/",
     "crates/engine-dpdk/",
     "crates/host/src/card/ioctl.rs",
     "crates/host/src/clock.rs",
+    "crates/host/src/large_pages.rs",
     "crates/host/src/socket_options.rs",
     "crates/host/src/tcp_info.rs",
     "crates/packetdrill/src/abi.rs",

@@ -80,8 +80,8 @@ pub(super) fn answer(
         .skip(1)
         .map(|word| word.to_str().map(str::to_owned))
         .collect::<Option<_>>()?;
-    if let Some(profile) = trex_profile(&words) {
-        return Some(of_trex(profile));
+    if let Some(line) = trex_line(&words) {
+        return Some(of_trex(&line));
     }
     let (command, words) = match words.split_first()? {
         (first, rest) if matches!(first.as_str(), "iperf" | "iperf3") => ("send", rest),
@@ -153,26 +153,46 @@ fn flag_of(word: &str) -> &str {
     word.split_once('=').map_or(word, |(flag, _)| flag)
 }
 
-/// The profile that a line of T-Rex runs: `t-rex-64 -f FILE …`, or `start -f FILE …` of its console.
-fn trex_profile(words: &[String]) -> Option<&str> {
+/// What a line of T-Rex runs: `t-rex-64 -f FILE …`, or `start -f FILE …` of its console.
+struct TrexLine<'a> {
+    profile: &'a str,
+    /// `-m`, and `-d`.
+    multiplier: Option<&'a str>,
+    duration: Option<&'a str>,
+}
+
+fn trex_line(words: &[String]) -> Option<TrexLine<'_>> {
     let (first, rest) = words.split_first()?;
     let words = match first.as_str() {
         "start" | "t-rex-64" | "trex" => rest,
         first if first.starts_with('-') => words,
         _ => return None,
     };
-    words.windows(2).find_map(|pair| match pair {
-        [flag, file] if flag == "-f" => Some(file.as_str()),
-        _ => None,
-    })
+    let value = |flag: &str| {
+        words.windows(2).find(|pair| pair.first().is_some_and(|word| word == flag))?.get(1)
+    };
+    let text = |flag| value(flag).map(String::as_str);
+    Some(TrexLine { profile: text("-f")?, multiplier: text("-m"), duration: text("-d") })
 }
 
 /// What is said to those who have a profile of T-Rex.
-fn of_trex(profile: &str) -> Failure {
-    let convert = format!("{NAME} convert {} --output scenario.yaml", quoted(profile));
-    Failure::usage("a profile of T-Rex is converted first").at(format!("-f {profile}")).hint(format!(
-        "write: {convert} && {NAME} run scenario.yaml (a scenario has 'time' for -d, and rates for -m; docs/scripts.md says what is \
-         carried over)"
+fn of_trex(line: &TrexLine<'_>) -> Failure {
+    let TrexLine { profile, multiplier, duration } = *line;
+    let failure =
+        Failure::usage("a profile of T-Rex is converted first").at(format!("-f {profile}"));
+    if profile.ends_with(".py") {
+        return failure.hint(
+            "Python is not run: write the profile as JSON by T-Rex's own 'astf-sim -f PROFILE --json', and convert that",
+        );
+    }
+    let mut convert = format!("{NAME} convert {}", quoted(profile));
+    if let Some(times) = multiplier.filter(|times| whole(times).is_ok()) {
+        convert += &format!(" --multiply {times}");
+    }
+    let time = duration.and_then(seconds).map_or(String::new(), |time| format!(" --time {time}"));
+    failure.hint(format!(
+        "write: {convert} --output scenario.yaml && {NAME} run scenario.yaml{time} (docs/scripts.md says what is carried over; with \
+         --packets it is played packet by packet, as T-Rex does)"
     ))
 }
 

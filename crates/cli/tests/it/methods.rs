@@ -286,6 +286,18 @@ fn a_sweep_goes_on_behind_its_last_whole_run() {
         assert_eq!(refused.code, 2, "{refused:?}");
         assert!(refused.err.contains(says), "{refused:?}");
     }
+    let head = lines.lines().next().unwrap();
+    let second = lines.lines().nth(2).unwrap();
+    lab(&scratch, "loss == 0%");
+    fs::write(&kept, format!("{head}\n{second}\n")).unwrap();
+    let refused = run(&line);
+    assert!(refused.code == 2 && refused.err.contains("line 2 is damaged"), "{refused:?}");
+    // the first line was not written to its end
+    fs::write(&kept, &head[..head.len() / 2]).unwrap();
+    let again = run(&line);
+    assert_eq!((again.code, &again.out), (0, &whole.out), "{again:?}");
+    let warmed = run(&[&line[..], &["--warmup", "100ms"]].concat());
+    assert!(warmed.code == 2 && warmed.err.contains("another --warmup"), "{warmed:?}");
     for (wrong, says) in
         [("no runs\n", "no runs in it"), ("{\"a\": 1}\n", "no runs in it"), ("x", "no runs in it")]
     {

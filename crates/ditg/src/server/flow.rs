@@ -15,6 +15,9 @@ use crate::payload::{Header, TimeOfDay};
 use crate::result::{FlowEnd, FlowResult};
 use crate::socket::wall_clock;
 
+/// The highest number of a packet: numbers begin at 1, and no flow sends more.
+const SEQUENCE_MAX: u32 = u32::MAX >> 1;
+
 /// How long packets may be under way after their sender has sent all (as ITGRecv waits).
 pub(super) const UNDER_WAY: Nanos = Nanos::from_secs(1);
 
@@ -135,6 +138,12 @@ impl Flows {
         let (wall, at) = (wall_clock(), clock());
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         let (sequence, sent) = (header.map(|of| of.sequence), header.and_then(|of| of.sent));
+        if sequence.is_some_and(|number| number == 0 || number > SEQUENCE_MAX) {
+            // it has no place in the measurement nor in the log, which are to agree
+            flow.measurement.record_malformed();
+            self.counts.malformed_messages += 1;
+            return;
+        }
         flow.measurement.record(&Arrival { sequence, sent, wall, at, size }, &mut self.memory);
         self.counts.messages_received += 1;
         self.counts.delivered_bytes += u64::from(size);

@@ -67,11 +67,11 @@ pub(super) fn in_interval(
         return None;
     }
     let received = Received { one_way_delay_ns: delay, ..Received::default() };
-    let sent = mine.sent.map(|_| Sent::default());
-    // where no sender is known, shares are of what was to arrive
-    let asks_sender = matches!(expectation.measured, FlowMeasured::Share(..));
-    let sent = sent.or((!asks_sender).then(Sent::default));
-    let known = FlowReport { sent, received: Some(received), ..FlowReport::default() };
+    let known = FlowReport {
+        sent: Some(Sent::default()),
+        received: Some(received),
+        ..FlowReport::default()
+    };
     of_interval(expectation.measured, interval, mine, &known)
 }
 
@@ -341,15 +341,12 @@ fn of_interval(
             }
         }
         FlowMeasured::Share(..) => {
-            // where no sender is known, of those that were to arrive
-            let of = match flow.sent {
-                Some(_) => sent.frames as f64,
-                None => received.unique as f64 + lost,
-            };
-            if of == 0.0 && lost == 0.0 {
+            // of those whose fate was found in it, as lines of intervals have it: lost ones are found when a later one arrives
+            let of = received.unique.max(received.frames) as f64 + lost;
+            if of == 0.0 {
                 return None;
             }
-            at_receiver(Found::exactly((lost / of.max(1.0)).min(1.0)))
+            at_receiver(Found::exactly(lost / of))
         }
         FlowMeasured::Rate(of, limit) => {
             let (frames, bytes) = match of {

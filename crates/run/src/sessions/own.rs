@@ -83,9 +83,10 @@ pub(crate) fn own_stack<P: TxPort, R: RxPort, C: Clock>(
     neighbours: Neighbours,
 ) -> OwnStack<P, R, C> {
     let entries = settings.limits.sessions.max(settings.limits.time_wait);
-    let stack = OwnStack::new(settings, halves, clock, neighbours);
+    let mut stack = OwnStack::new(settings, halves, clock, neighbours);
     // a wish: where the system has none, a segment takes longer and that is all
     large_pages::ask_for_tables(entries);
+    stack.populate();
     stack
 }
 

@@ -439,6 +439,12 @@ impl Stack {
         app.event(session, Event::Closed(reason));
     }
 
+    /// Has the system give the memory of its index, whose entries lie all over it, before the first session opens. What kind of pages it
+    /// gives may be chosen before.
+    pub fn populate(&mut self) {
+        self.index.populate();
+    }
+
     /// Does what is due at `now`, for at most `budget` nodes, so that many timers at one time do not keep arrivals waiting. Whether
     /// all was done.
     pub fn expire<A: Application>(&mut self, now: Nanos, budget: usize, app: &mut A) -> bool {
