@@ -262,6 +262,26 @@ fn only_packets_of_the_sender_are_counted_and_sent_back() {
     assert_eq!((flow.packets, flow.summary.counts.malformed_messages), (1, 1));
 }
 
+/// Numbers that no sender comes to say nothing of what was lost.
+#[test]
+fn forged_numbers_are_malformed_packets() {
+    require!(Capability::NetworkNamespaces);
+    let served = survives(|address, _| {
+        let mut sender = Sender::greeted(address);
+        sender.ask(request(Transport::Udp, 5)).unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for number in [1, 0, u32::MAX, (1 << 31) + 1, 2, 4] {
+            let packet = packet(Transport::Udp, 5, number, 200);
+            socket.send_to(&packet, "127.0.0.1:8999").unwrap();
+        }
+        sender.close(5);
+    });
+    let flow = served.flow(5);
+    let counts = &flow.summary.counts;
+    assert_eq!((flow.packets, counts.messages_received, counts.malformed_messages), (3, 3, 3));
+    assert_eq!((counts.messages_lost, counts.messages_out_of_order), (1, 0));
+}
+
 #[test]
 fn a_stream_of_garbage_ends_its_flow_alone() {
     require!(Capability::NetworkNamespaces);
