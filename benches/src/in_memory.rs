@@ -207,6 +207,9 @@ impl Pair {
             wire: Wire::new(room),
         };
         let (mut client, mut server) = (side(1, false), side(2, true));
+        // what the program here keeps of each session lies among the tables
+        client.program.ids.reserve_exact(sessions);
+        client.program.since.reserve_exact(sessions);
         // as a run does it
         large_pages::ask_for_tables(sessions);
         client.stack.populate();

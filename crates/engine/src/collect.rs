@@ -292,7 +292,8 @@ mod tests {
             until: Nanos,
             mut sink: F,
         ) -> Result<usize, PortError> {
-            let frame = [0_u8; 60];
+            // a datagram without a probe
+            let payload = [0_u8; 18];
             let mut delivered = 0;
             let now = Nanos::new(self.clock.0.load(Ordering::Relaxed));
             while Nanos::from_millis(self.next) <= now {
@@ -300,7 +301,7 @@ mod tests {
                 sink(&Arrival {
                     at,
                     timed: true,
-                    bytes: &frame,
+                    bytes: &payload,
                     frame_len: 64,
                     ends: None,
                     hash: None,
@@ -324,7 +325,7 @@ mod tests {
     fn frames_are_counted_in_the_interval_in_which_they_arrived_however_late_they_are_read() {
         let (clock, stop, live) = (Hand::default(), AtomicBool::new(false), LiveRx::default());
         let mut port = Stalled {
-            caps: RxCaps { mode: String::new(), view: View::Frame },
+            caps: RxCaps { mode: String::new(), view: View::Datagram },
             clock: &clock,
             stop: &stop,
             next: 0,

@@ -559,11 +559,16 @@ pub(super) mod tests {
             "t-rex-64 -f cap2/http.yaml",
         ] {
             let said = told(line).sentence();
+            assert!(said.contains("wirebeat convert cap2/http.yaml "), "{said}");
             assert!(
-                said.contains("wirebeat convert cap2/http.yaml --output scenario.yaml"),
+                said.contains("--output scenario.yaml && wirebeat run scenario.yaml"),
                 "{said}"
             );
         }
+        let said = told("-f cap2/http.yaml -m 10 -d 60").sentence();
+        assert!(said.contains("convert cap2/http.yaml --multiply 10 --output"), "{said}");
+        assert!(said.contains("run scenario.yaml --time 60s"), "{said}");
+        assert!(told("-f http_simple.py -m 2").sentence().contains("astf-sim"));
     }
 
     #[test]
