@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use wirebeat_device::{Device, Limits, TokenBucket};
-use wirebeat_methods::rfc2544::{BINARY, Measured as Asked, Rfc2544, Watch};
-use wirebeat_methods::{Goal, MaxLoad};
+use wirebeat_methods::MaxLoad;
+use wirebeat_methods::rfc2544::{Rfc2544, Watch};
 use wirebeat_report::test_report::{SearchOutcome, SizeReport};
 use wirebeat_run::{Options, Silent, Stop};
 use wirebeat_testbed::Options as Cable;
@@ -67,7 +67,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         .into_iter()
         .map(|(name, find)| Contestant::new(name, move |_: &Bench| find(ONE_IN / part)))
         .collect();
-    let lost = in_turn(bench, &losses, |share| format!("found in {}", format::percent(*share)));
+    let lost = in_turn(bench, &losses, |share| format!("found by {:.0} %", share * 100.0));
     let names: Vec<&str> = kinds.iter().map(|(name, _)| *name).collect();
     chapter(&found, &names, &lost)
 }
@@ -102,7 +102,7 @@ fn chapter(found: &[Measured<f64>], kinds: &[&str], lost: &[Measured<f64>]) -> C
         let found: f64 = of.values.iter().sum();
         let share = (!of.values.is_empty()).then(|| found / of.values.len() as f64);
         let tries = if place == 0 { 1 } else { TRIES } as usize * of.values.len();
-        let shown = share.map(|share| format!("{} of {tries}", format::percent(share)));
+        let shown = share.map(|share| format!("{:.0} of {tries}", share * tries as f64));
         losses.row(vec![
             (*name).to_owned(),
             shown.clone().unwrap_or_else(|| format::NOTHING.to_owned()),
@@ -160,32 +160,10 @@ fn test(device: &Device, (trial, max, width): (Nanos, u64, f64)) -> Result<SizeR
                 flows: { x: { from: a, to: b, packet: [ { ipv4: { destination: 10.77.0.2 } }, { udp: {} } ] } }\n\
                 run: { settle: 100ms }\n";
     let per_second = FrameRate { frames: max, per: Nanos::from_secs(1) };
-    let method = Rfc2544 {
-        scenario: Scenario::from_yaml(text, "limits")?,
-        sizes: vec![("64B".to_owned(), Some("64B".parse()?))],
-        max: MaxLoad::Rate(Rate::Frames(per_second)),
-        required: None,
-        goals: vec![Goal::rfc2544(0.0, trial.get() as f64 / 1e9, width)],
-        search: BINARY,
-        trial,
-        pause: Nanos::ZERO,
-        learn_each: false,
-        measured: Asked {
-            loss_rate: false,
-            latency: false,
-            back_to_back: false,
-            recovery: false,
-            reset: false,
-        },
-        latency: (Nanos::from_millis(200), 2),
-        loss_step: 0.1,
-        bursts: (Nanos::from_millis(200), 2),
-        recovery: (Nanos::from_millis(500), Nanos::from_secs(2), 2),
-        reset: Nanos::from_secs(2),
-        title: None,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        command_line: Vec::new(),
-    };
+    let max = MaxLoad::Rate(Rate::Frames(per_second));
+    let size = ("64B".to_owned(), "64B".parse()?);
+    let scenario = Scenario::from_yaml(text, "limits")?;
+    let method = Rfc2544::throughput(scenario, size, (trial, max, width));
     let namespaces = [("a", &device.bed.a.namespace), ("b", &device.bed.b.namespace)];
     let namespaces = namespaces.map(|(name, of)| (name.to_owned(), of.clone()));
     let options = Options { namespaces: BTreeMap::from(namespaces), ..Options::default() };

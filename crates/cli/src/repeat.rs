@@ -163,7 +163,7 @@ impl Many<'_> {
                     if let Some((file, point)) = kept.as_mut().zip(whole)
                         && let Err(failure) = file.add(point)
                     {
-                        // at once: whoever waits for hours believes that runs are kept
+                        // at once: a user who waits for hours believes that runs are kept
                         tell(&failure.to_string());
                         (kept, unkept) = (None, Some(failure));
                     }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use wirebeat_meter::session::SessionSummary;
+use wirebeat_meter::session::{SessionCounts, SessionSummary};
 use wirebeat_units::{Fault, Nanos};
 
 use crate::control::{Meter, PayloadKind, Transport};
@@ -24,6 +24,21 @@ pub enum FlowEnd {
     Broken,
     /// This end was asked to stop.
     Stopped,
+}
+
+impl FlowEnd {
+    /// The counter of sessions that ended so.
+    pub fn counter(self, counts: &mut SessionCounts) -> &mut u64 {
+        match self {
+            FlowEnd::InOrder => &mut counts.in_order,
+            FlowEnd::ClosedEarly => &mut counts.closed_early,
+            FlowEnd::Silent => &mut counts.timed_out,
+            FlowEnd::TooLong => &mut counts.abandoned,
+            FlowEnd::Malformed => &mut counts.malformed,
+            FlowEnd::Broken => &mut counts.failed_here,
+            FlowEnd::Stopped => &mut counts.unfinished,
+        }
+    }
 }
 
 /// One flow, as this end counted it.

@@ -23,6 +23,6 @@ mod udp;
 
 pub use checked::check_addresses;
 pub use local::{CLIENT_PORTS, FIRST_CLIENT_PORT};
-pub use own::{EndpointCounters, Listener, OwnStack, Settings};
+pub use own::{EndpointCounters, Frames, Listener, OwnStack, Settings};
 pub use simulated::{OnCable, step};
 pub use udp::{DatagramCounters, DatagramProfile};

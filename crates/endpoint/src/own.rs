@@ -86,19 +86,26 @@ pub struct Settings {
     pub half_open: Vec<bool>,
 }
 
+/// Frames that left and arrived, and their bytes with FCS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Frames {
+    /// That left, those that the system cuts from large packets one by one.
+    pub sent: u64,
+    /// Bytes of these.
+    pub bytes_sent: u64,
+    /// That arrived. A large packet that the system put together is one.
+    pub received: u64,
+    /// Bytes of these.
+    pub bytes_received: u64,
+}
+
 /// What was counted beside the TCP's own counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndpointCounters {
     /// Packets that were not sent, since their next hop was not known.
     pub unresolved: u64,
-    /// Frames that left, those that the system cuts from large packets one by one.
-    pub frames_sent: u64,
-    /// Their bytes with FCS.
-    pub frame_bytes_sent: u64,
-    /// Frames that arrived. A large packet that the system put together is one.
-    pub frames_received: u64,
-    /// Their bytes with FCS.
-    pub frame_bytes_received: u64,
+    /// Frames that left and arrived.
+    pub frames: Frames,
     /// Frames that the port lost before they got here.
     pub receive_drops: u64,
     /// Frames of ARP, neighbour discovery and echo that were sent, those that look for duplicate addresses too.
@@ -202,12 +209,19 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
         EndpointCounters {
             unresolved: self.below.unresolved,
             silent_next_hop: self.silent_next_hop,
-            frames_sent: self.below.frames_sent,
-            frame_bytes_sent: self.below.frame_bytes_sent,
-            frames_received: self.frames_received,
-            frame_bytes_received: self.frame_bytes_received,
+            frames: self.frames(),
             receive_drops: self.rx.receive_drops(),
             neighbour_frames: self.below.frames,
+        }
+    }
+
+    /// Frames so far. Unlike the other counters it asks nobody.
+    pub fn frames(&self) -> Frames {
+        Frames {
+            sent: self.below.frames_sent,
+            bytes_sent: self.below.frame_bytes_sent,
+            received: self.frames_received,
+            bytes_received: self.frame_bytes_received,
         }
     }
 

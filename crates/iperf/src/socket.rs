@@ -1,50 +1,18 @@
 //! Sockets as tests need them: made, set, connected and waited for, all non-blocking, with deadlines on the monotonic clock.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::net::{SocketType, sockopt};
 use wirebeat_host::set_tcp_max_segment;
+pub(crate) use wirebeat_sockets::clock as now;
+use wirebeat_sockets::opened;
+pub(crate) use wirebeat_sockets::opened::{listen, wait, wait_for};
 use wirebeat_units::Nanos;
 
 use crate::TestSpec;
-
-/// Connections that the kernel keeps until they are accepted: all streams of the largest test.
-const BACKLOG: i32 = 256;
-
-/// The monotonic clock.
-pub(crate) fn now() -> Nanos {
-    let time = clock_gettime(ClockId::Monotonic);
-    let part = |number: i64| u64::try_from(number).unwrap_or(0);
-    Nanos::from_secs(part(time.tv_sec)).saturating_add(Nanos::new(part(time.tv_nsec)))
-}
-
-/// Waits until one of `fds` is ready or the clock shows `deadline`; what is ready is in their `revents`.
-pub(crate) fn wait(fds: &mut [PollFd<'_>], deadline: Nanos) -> io::Result<()> {
-    loop {
-        let left = deadline.saturating_sub(now()).get();
-        let timeout = Timespec {
-            tv_sec: i64::try_from(left / 1_000_000_000).unwrap_or(i64::MAX),
-            tv_nsec: (left % 1_000_000_000) as _,
-        };
-        match poll(fds, Some(&timeout)) {
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-            Ok(_) => return Ok(()),
-        }
-    }
-}
-
-/// Waits for one file alone: whether it became ready.
-pub(crate) fn wait_for(fd: BorrowedFd<'_>, flags: PollFlags, deadline: Nanos) -> io::Result<bool> {
-    let mut fds = [PollFd::from_borrowed_fd(fd, flags)];
-    wait(&mut fds, deadline)?;
-    Ok(fds.iter().any(|fd| !fd.revents().is_empty()))
-}
 
 /// Wakes a thread that waits in [`wait`].
 #[derive(Debug)]
@@ -73,27 +41,9 @@ impl AsFd for Waker {
     }
 }
 
-fn family(address: SocketAddr) -> AddressFamily {
-    if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
-}
-
-fn open(address: SocketAddr, kind: SocketType) -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok(rustix::net::socket_with(family(address), kind, flags, None)?)
-}
-
-/// A listener on this address.
-pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = open(address, SocketType::STREAM)?;
-    sockopt::set_socket_reuseaddr(&socket, true)?;
-    rustix::net::bind(&socket, &address)?;
-    rustix::net::listen(&socket, BACKLOG)?;
-    Ok(socket.into())
-}
-
 /// A UDP socket bound to this address, which other sockets may be bound to as well.
 pub(crate) fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = open(address, SocketType::DGRAM)?;
+    let socket = opened::open(address, SocketType::DGRAM)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     rustix::net::bind(&socket, &address)?;
     Ok(socket.into())
@@ -112,22 +62,13 @@ pub(crate) fn connect(
     deadline: Nanos,
     set: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>,
 ) -> io::Result<TcpStream> {
-    let socket = open(address, SocketType::STREAM)?;
-    set(socket.as_fd())?;
-    if let Some(local) = local {
-        rustix::net::bind(&socket, &SocketAddr::new(local, 0))?;
-    }
-    match rustix::net::connect(&socket, &address) {
-        Ok(()) => {}
-        Err(Errno::INPROGRESS) => {
-            if !wait_for(socket.as_fd(), PollFlags::OUT, deadline)? {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            sockopt::socket_error(&socket)??;
+    opened::connect(address, deadline, |socket| {
+        set(socket)?;
+        match local {
+            Some(local) => Ok(rustix::net::bind(socket, &SocketAddr::new(local, 0))?),
+            None => Ok(()),
         }
-        Err(error) => return Err(error.into()),
-    }
-    Ok(socket.into())
+    })
 }
 
 /// Sets what a test asks for on a data socket. What belongs before the SYN is [`set_before_connect`].

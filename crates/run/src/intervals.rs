@@ -5,7 +5,9 @@
 //! what comes later counts in the interval that is told next, so that nothing is lost. The thread that watches says when; this
 //! file knows no clock and no thread.
 
-use std::collections::{BTreeMap, VecDeque};
+mod flows;
+
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -16,9 +18,11 @@ use wirebeat_meter::series::{Books, Gauge, Series};
 use wirebeat_report::assemble::{
     Attribution, Extremes, FlowIntervalCounts, IntervalCounts, interval,
 };
-use wirebeat_report::model::{FlowInterval, FlowReport, Interval, IntervalSent, Report};
+use wirebeat_report::model::{FlowInterval, Interval, IntervalSent, Report};
 use wirebeat_traffic::program::Program;
 use wirebeat_units::Nanos;
+
+use flows::{Basis, Flows, LossSum, TOGETHER, UNPROBED_NAME};
 
 /// How long after its end an interval is told at the latest.
 const PATIENCE: Nanos = Nanos::from_millis(500);
@@ -40,58 +44,9 @@ const FEWEST: usize = 32;
 const MOST: usize = 512;
 /// The same of what is counted on a virtual clock, whose intervals are told at the end: what is asked of each of them is judged then.
 const ENTRIES_IN_NO_TIME: usize = 1 << 16;
-/// The key of datagrams without a probe; numbers of flows are below.
-const UNPROBED: u32 = 1 << 16;
-/// The key of all flows together.
-const TOGETHER: u32 = u32::MAX;
-/// The name of what has it, as in the report.
-const UNPROBED_NAME: &str = "(no probe)";
-
 /// How many intervals a report has room for, of so many flows.
 pub(crate) fn room(flows: usize) -> usize {
     (ENTRIES / flows.max(1)).clamp(FEWEST, MOST)
-}
-
-/// What the loss of a flow is counted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Basis {
-    /// Sequence numbers, and how many were sent.
-    Numbers,
-    /// How many were sent, and how many arrived.
-    Frames,
-    /// Sequence numbers alone.
-    NumbersAlone,
-    /// Nothing: it is not received, or not recognised.
-    None,
-}
-
-/// The flows of a run, and how counts are told apart.
-#[derive(Debug, Default)]
-struct Flows {
-    names: BTreeMap<u32, String>,
-    bases: BTreeMap<u32, Basis>,
-    of_tag: Vec<u32>,
-    of_id: BTreeMap<u16, u32>,
-    unprobed: Option<u32>,
-    /// All are counted together, for there are too many.
-    together: bool,
-    /// Flows are those that arrive.
-    as_they_come: bool,
-    sends: bool,
-    receives: bool,
-}
-
-/// What is known of the loss of a flow.
-#[derive(Debug, Default)]
-struct LossSum {
-    /// Frames sent by the end of each of the last intervals, and of all before them.
-    sent: VecDeque<u64>,
-    /// Frames that arrived, copies left out.
-    arrived: u64,
-    /// Numbers that are missing.
-    missing: i64,
-    /// What was told.
-    told: i64,
 }
 
 /// Puts the intervals of a run together.
@@ -121,128 +76,6 @@ pub(crate) struct Timeline {
     /// When sending ended, from the start, and receiving.
     end: Nanos,
     over: Nanos,
-}
-
-impl Flows {
-    /// Those of a program, received here or elsewhere as `attributions` say.
-    fn of_program(program: &Program, attributions: &BTreeMap<u16, Attribution>) -> Flows {
-        let together = program.tags() as usize > LISTED;
-        let mut flows = Flows { together, sends: true, ..Flows::default() };
-        flows.of_tag = vec![u32::MAX; program.tags() as usize];
-        for (key, flow) in (0u32..).zip(&program.flows) {
-            let attribution = attributions.get(&flow.id).unwrap_or(&Attribution::NoReceiver);
-            flows.names.insert(key, flow.name.clone());
-            for tag in program.tags_of(key) {
-                flows.of_tag[tag as usize] = key;
-            }
-            let basis = match attribution {
-                Attribution::Probe => {
-                    flows.of_id.extend(program.probes_of(flow).map(|id| (id, key)));
-                    Basis::Numbers
-                }
-                Attribution::Headers(id) => {
-                    flows.of_id.insert(*id, key);
-                    Basis::Frames
-                }
-                Attribution::Unprobed => {
-                    flows.unprobed = Some(key);
-                    Basis::Frames
-                }
-                Attribution::NoReceiver | Attribution::NotMeasured(_) => Basis::None,
-            };
-            flows.receives |= basis != Basis::None;
-            flows.bases.insert(key, basis);
-        }
-        flows
-    }
-
-    /// Those that arrive at a receiver by itself.
-    fn as_they_come() -> Flows {
-        Flows { as_they_come: true, receives: true, unprobed: Some(UNPROBED), ..Flows::default() }
-    }
-
-    fn of_id(&mut self, id: u16) -> Option<u32> {
-        if self.as_they_come {
-            let key = u32::from(id);
-            self.names.entry(key).or_insert_with(|| format!("flow {id}"));
-            self.bases.entry(key).or_insert(Basis::NumbersAlone);
-            return Some(key);
-        }
-        self.of_id.get(&id).copied()
-    }
-
-    /// What is counted in an interval in which nothing happens.
-    fn nothing(&self) -> FlowIntervalCounts {
-        FlowIntervalCounts {
-            sent: self.sends.then(IntervalSent::default),
-            received: self.receives.then(Default::default),
-            lost: self.receives.then_some(0),
-            ..FlowIntervalCounts::default()
-        }
-    }
-
-    /// Whether somebody receives a flow.
-    fn is_received(&self, key: u32) -> bool {
-        self.as_they_come || self.bases.get(&key).is_some_and(|basis| *basis != Basis::None)
-    }
-
-    /// What loss is counted of, and how.
-    fn counted(&self) -> Vec<(u32, Basis)> {
-        let bases = || self.bases.iter().map(|(key, basis)| (*key, *basis));
-        let counted = bases().filter(|(_, basis)| *basis != Basis::None);
-        if !self.together {
-            return counted.collect();
-        }
-        // where not all are measured, what was sent does not say what is to arrive
-        let all = bases().map(|(_, basis)| basis).reduce(|all, one| match (all, one) {
-            (all, one) if all == one => all,
-            _ => Basis::NumbersAlone,
-        });
-        all.filter(|_| self.receives).map(|basis| (TOGETHER, basis)).into_iter().collect()
-    }
-
-    /// What a report says of a flow.
-    fn find<'a>(&self, report: &'a Report, key: u32) -> Option<&'a FlowReport> {
-        let id = |key: u32| u16::try_from(key).ok();
-        match key {
-            TOGETHER => Some(&report.total),
-            key if self.as_they_come => report.flows.iter().find(|flow| flow.id == id(key)),
-            key => report.flows.get(key as usize),
-        }
-    }
-}
-
-impl LossSum {
-    /// An interval is told in which this was counted; says how many frames were found to be lost. Frames that were sent
-    /// `overdue` intervals before its end should have arrived.
-    fn tell(&mut self, counts: &FlowIntervalCounts, basis: Basis, overdue: Option<usize>) -> i64 {
-        let sent = self.sent.back().copied().unwrap_or(0);
-        let more = counts.sent.map_or(0, |sent| sent.frames);
-        self.sent.push_back(sent.saturating_add(more));
-        if let Some(books) = &counts.received {
-            let arrived = if basis == Basis::Frames { books.frames } else { books.unique };
-            self.arrived = self.arrived.saturating_add(arrived);
-            self.missing = self.missing.saturating_add(books.lost);
-        }
-        let by_numbers = if basis == Basis::Frames { 0 } else { self.missing };
-        while overdue.is_some_and(|overdue| self.sent.len() > overdue.saturating_add(1)) {
-            self.sent.pop_front();
-        }
-        let due = match overdue {
-            Some(overdue) if self.sent.len() > overdue => self.sent.front().copied(),
-            _ => None,
-        };
-        let due = due.filter(|_| basis != Basis::NumbersAlone).unwrap_or(0);
-        let unseen = i64::try_from(due.saturating_sub(self.arrived)).unwrap_or(i64::MAX);
-        self.known(by_numbers.max(unseen))
-    }
-
-    /// This number is known to be lost now; says how many more than were told.
-    fn known(&mut self, lost: i64) -> i64 {
-        let more = lost.saturating_sub(self.told);
-        self.told = lost;
-        more
-    }
 }
 
 impl Timeline {
@@ -527,7 +360,7 @@ impl Timeline {
         let from = from.max(self.told_to).min(to);
         self.told_to = to;
         let told = interval((from, to), &counts, &self.flows.names, self.uncertainty);
-        self.note_extremes((from, to), &mut counts);
+        self.note_extremes(&told, &mut counts);
         match is_idle {
             // a time in which nothing happened is no reason to merge those in which something did
             true => self.whole.add(range.end.saturating_sub(1), counts),
@@ -536,23 +369,36 @@ impl Timeline {
         if self.histograms { told } else { told.without_histograms() }
     }
 
-    /// Notes what stands out when this interval is merged with others in the report. Flows to which nothing happened stand out by that.
-    fn note_extremes(&self, (from, to): (Nanos, Nanos), counts: &mut IntervalCounts) {
-        if to.saturating_sub(from).get() < self.beat.length.get() / 10 {
+    /// Notes what stands out when this interval, of which this is told, is merged with others in the report. Flows to which nothing happened
+    /// stand out by that.
+    fn note_extremes(&self, told: &Interval, counts: &mut IntervalCounts) {
+        let times = (told.from_ns, told.to_ns);
+        if times.1.saturating_sub(times.0) < self.beat.length.get() / 10 {
             // too short beside the others for a rate
             return;
         }
-        if !self.flows.together {
-            for key in self.flows.names.keys() {
-                let flow = counts.flows.entry(*key).or_insert_with(|| FlowIntervalCounts {
-                    received: self.flows.is_received(*key).then(Default::default),
-                    lost: self.flows.is_received(*key).then_some(0),
-                    ..self.flows.nothing()
-                });
-                flow.extremes = Extremes::of((from, to), flow);
-            }
+        // both are in the order of keys
+        for (flow, of) in counts.flows.values_mut().zip(&told.flows) {
+            flow.extremes = Extremes::of(times, of);
         }
-        counts.extremes = Extremes::of((from, to), &counts.total());
+        for key in self.flows.names.keys().filter(|_| !self.flows.together) {
+            counts.flows.entry(*key).or_insert_with(|| {
+                let is_received = self.flows.is_received(*key);
+                let nothing = FlowInterval {
+                    sent: self.flows.sends.then(Default::default),
+                    received: is_received.then(Default::default),
+                    lost: is_received.then_some(0),
+                    ..FlowInterval::default()
+                };
+                FlowIntervalCounts {
+                    sent: nothing.sent,
+                    received: is_received.then(Default::default),
+                    lost: nothing.lost,
+                    extremes: Extremes::of(times, &nothing),
+                }
+            });
+        }
+        counts.extremes = Extremes::of(times, &told.total);
     }
 
     /// From when to when an interval lasted. That in which sending ended ends with it, and the next begins there; the last one

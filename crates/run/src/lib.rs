@@ -31,6 +31,7 @@ mod listening;
 mod logged;
 mod observe;
 pub mod options;
+mod other_tool;
 mod outcome;
 mod placement;
 mod ports;

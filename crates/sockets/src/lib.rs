@@ -7,6 +7,7 @@
 
 mod error;
 pub mod machine;
+pub mod opened;
 mod poller;
 mod profile;
 mod slab;

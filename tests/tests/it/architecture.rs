@@ -128,16 +128,16 @@ const TABLE: &[Row] = &[
         rule: "facts about a machine do not know what they are used for",
     },
     Row {
-        name: "iperf",
-        may_know: &["units", "host"],
-        tests: &["testbed"],
-        rule: "another tool's wire knows nothing of scenarios, runs and reports",
-    },
-    Row {
         name: "sockets",
         may_know: &["units", "converse", "host"],
         tests: &["testbed"],
         rule: "connections of the system know nothing of programs",
+    },
+    Row {
+        name: "iperf",
+        may_know: &["units", "host", "sockets"],
+        tests: &["testbed"],
+        rule: "another tool's wire knows nothing of scenarios, runs and reports",
     },
     Row {
         name: "ditg",

@@ -11,6 +11,7 @@ use wirebeat_traffic::scenario::session::expect::Measured;
 use wirebeat_units::{BitRate, FrameRate, Layer, Nanos, Rate, fault};
 
 use super::Args;
+use super::iperf::{OF_SCENARIOS, OF_SERVERS};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::signals::Signals;
@@ -28,13 +29,8 @@ pub struct DitgLoadArgs {
     #[arg(
         long,
         value_name = "HOST[:PORT]",
-        conflicts_with_all = [
-            "target", "iperf3", "iperf2", "departures", "users", "think", "hold", "count", "limit", "timeout", "clients", "program",
-            "requests", "request_think", "pipeline", "server_closes", "method", "header", "body", "expect_status", "expect_size",
-            "request_size", "response_size", "gap", "transport", "on_timeout", "query_type", "no_recursion", "expect_rcode",
-            "interface", "stack", "namespace", "cpu", "nagle", "tcp", "ttl", "reset", "reverse", "both_ways", "congestion", "mss", "pacing",
-            "seed", "abort_on_fail", "print_scenario", "engine", "control", "peer", "key", "key_file"
-        ]
+        conflicts_with_all = ["target", "iperf3", "iperf2", "reverse", "both_ways", "congestion", "mss", "pacing"],
+        conflicts_with_all = OF_SCENARIOS
     )]
     ditg: Option<HostPort>,
     /// With --ditg: the receiver sends each packet back, and the round trips are measured (ITGSend's -m rttm)
@@ -80,11 +76,8 @@ pub struct DitgServeArgs {
     /// sender chooses the port of a flow, from 1024 on, and never a file: logs that it asks for (-x, -X) are not written.
     #[arg(
         long,
-        conflicts_with_all = [
-            "program", "iperf3", "iperf2", "timeout", "status", "framing", "header", "requests", "size", "request_size", "response_size",
-            "reverse", "both_ways", "bytes", "congestion", "mss", "nagle", "tcp", "pacing", "dscp", "ttl", "namespace", "cpu", "time",
-            "seed", "expect", "abort_on_fail", "print_scenario", "interface", "stack", "engine", "transport", "answer", "answer_ttl", "rcode"
-        ]
+        conflicts_with_all = ["program", "iperf3", "iperf2"],
+        conflicts_with_all = OF_SERVERS
     )]
     pub ditg: bool,
     /// With --ditg: a record of each packet in D-ITG's binary log, which ITGDec reads; 16 GiB at most

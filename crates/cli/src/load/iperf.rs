@@ -14,6 +14,87 @@ use crate::signals::Signals;
 use crate::values::{self, HostPort};
 use crate::watch::Watched;
 
+/// Flags of `load` that are of scenarios, and that no wire of another tool has.
+pub(super) const OF_SCENARIOS: [&str; 42] = [
+    "departures",
+    "users",
+    "think",
+    "hold",
+    "count",
+    "limit",
+    "timeout",
+    "clients",
+    "program",
+    "requests",
+    "request_think",
+    "pipeline",
+    "server_closes",
+    "method",
+    "header",
+    "body",
+    "expect_status",
+    "expect_size",
+    "request_size",
+    "response_size",
+    "gap",
+    "transport",
+    "on_timeout",
+    "query_type",
+    "no_recursion",
+    "expect_rcode",
+    "interface",
+    "stack",
+    "namespace",
+    "cpu",
+    "nagle",
+    "tcp",
+    "ttl",
+    "reset",
+    "seed",
+    "abort_on_fail",
+    "print_scenario",
+    "engine",
+    "control",
+    "peer",
+    "key",
+    "key_file",
+];
+/// Flags of `serve`, likewise.
+pub(super) const OF_SERVERS: [&str; 32] = [
+    "timeout",
+    "status",
+    "framing",
+    "header",
+    "requests",
+    "size",
+    "request_size",
+    "response_size",
+    "reverse",
+    "both_ways",
+    "bytes",
+    "congestion",
+    "mss",
+    "nagle",
+    "tcp",
+    "pacing",
+    "dscp",
+    "ttl",
+    "namespace",
+    "cpu",
+    "time",
+    "seed",
+    "expect",
+    "abort_on_fail",
+    "print_scenario",
+    "interface",
+    "stack",
+    "engine",
+    "transport",
+    "answer",
+    "answer_ttl",
+    "rcode",
+];
+
 /// A test against a server of another tool.
 #[derive(ClapArgs, Debug)]
 #[command(next_help_heading = "Other tools")]
@@ -24,13 +105,8 @@ pub struct LoadArgs {
     #[arg(
         long,
         value_name = "HOST[:PORT]",
-        conflicts_with_all = [
-            "target", "iperf2", "ditg", "departures", "users", "think", "hold", "count", "limit", "timeout", "clients", "program",
-            "requests", "request_think", "pipeline", "server_closes", "method", "header", "body", "expect_status", "expect_size",
-            "request_size", "response_size", "gap", "transport", "on_timeout", "query_type", "no_recursion", "expect_rcode",
-            "interface", "stack", "namespace", "cpu", "nagle", "tcp", "ttl", "reset",
-            "seed", "abort_on_fail", "print_scenario", "engine", "control", "peer", "key", "key_file"
-        ]
+        conflicts_with_all = ["target", "iperf2", "ditg"],
+        conflicts_with_all = OF_SCENARIOS
     )]
     iperf3: Option<HostPort>,
     /// Instead: a test of TCP against an iperf 2 server, with --streams, --both-ways or --in-turn, --bytes or --time, --rate, --size
@@ -40,13 +116,8 @@ pub struct LoadArgs {
     #[arg(
         long,
         value_name = "HOST[:PORT]",
-        conflicts_with_all = [
-            "target", "ditg", "departures", "users", "think", "hold", "count", "limit", "timeout", "clients", "program",
-            "requests", "request_think", "pipeline", "server_closes", "method", "header", "body", "expect_status", "expect_size",
-            "request_size", "response_size", "gap", "transport", "on_timeout", "query_type", "no_recursion", "expect_rcode",
-            "interface", "stack", "namespace", "cpu", "nagle", "tcp", "ttl", "reset",
-            "seed", "abort_on_fail", "print_scenario", "engine", "control", "peer", "key", "key_file"
-        ]
+        conflicts_with_all = ["target", "ditg"],
+        conflicts_with_all = OF_SCENARIOS
     )]
     iperf2: Option<HostPort>,
     /// With --iperf3 and --ditg: datagrams instead of TCP, at --rate and of --size [default of --size: with --iperf3 what the path carries
@@ -73,11 +144,8 @@ pub struct ServeArgs {
     /// Instead: answer the clients of iperf3, one test at a time, at one --listen
     #[arg(
         long,
-        conflicts_with_all = [
-            "program", "iperf2", "ditg", "timeout", "status", "framing", "header", "requests", "size", "request_size", "response_size",
-            "reverse", "both_ways", "bytes", "congestion", "mss", "nagle", "tcp", "pacing", "dscp", "ttl", "namespace", "cpu", "time",
-            "seed", "expect", "abort_on_fail", "print_scenario", "interface", "stack", "engine", "transport", "answer", "answer_ttl", "rcode"
-        ]
+        conflicts_with_all = ["program", "iperf2", "ditg"],
+        conflicts_with_all = OF_SERVERS
     )]
     iperf3: bool,
     /// Instead: answer the clients of iperf 2 over TCP, one test at a time, at one --listen
@@ -85,11 +153,8 @@ pub struct ServeArgs {
     /// Connects back to the host of a client that asks for it (-d, -r), and to no other.
     #[arg(
         long,
-        conflicts_with_all = [
-            "program", "ditg", "timeout", "status", "framing", "header", "requests", "size", "request_size", "response_size",
-            "reverse", "both_ways", "bytes", "congestion", "mss", "nagle", "tcp", "pacing", "dscp", "ttl", "namespace", "cpu", "time",
-            "seed", "expect", "abort_on_fail", "print_scenario", "interface", "stack", "engine", "transport", "answer", "answer_ttl", "rcode"
-        ]
+        conflicts_with_all = ["program", "ditg"],
+        conflicts_with_all = OF_SERVERS
     )]
     iperf2: bool,
     /// With --iperf3, --iperf2 and --ditg: the longest test, or flow, that a client may ask for [default: 1h]

@@ -165,17 +165,7 @@ impl Flows {
     /// Takes a flow out that has ended, and counts that.
     pub fn take(&mut self, place: usize, end: FlowEnd) -> Option<(Flow, FlowResult)> {
         let flow = self.open.remove(place)?;
-        let counts = &mut self.counts;
-        let counter = match end {
-            FlowEnd::InOrder => &mut counts.in_order,
-            FlowEnd::ClosedEarly => &mut counts.closed_early,
-            FlowEnd::Silent => &mut counts.timed_out,
-            FlowEnd::TooLong => &mut counts.abandoned,
-            FlowEnd::Malformed => &mut counts.malformed,
-            FlowEnd::Broken => &mut counts.failed_here,
-            FlowEnd::Stopped => &mut counts.unfinished,
-        };
-        *counter += 1;
+        *end.counter(&mut self.counts) += 1;
         if let Some(log) = &mut self.log {
             log.flush();
         }

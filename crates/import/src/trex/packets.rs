@@ -12,10 +12,10 @@ use wirebeat_traffic::scenario::replay::{Copies, CopyClients, CopyServers, Side}
 use wirebeat_traffic::scenario::session::{AddressPool, PortPool};
 use wirebeat_traffic::scenario::{FlowSpec, MAX_FLOWS, Replay};
 use wirebeat_traffic::values::session::PortRange;
-use wirebeat_units::{Fault, Nanos, Rate, fault};
+use wirebeat_units::{Nanos, fault};
 
+use super::nanos;
 use super::stf::{Addresses, Reader, Template};
-use super::{nanos, per_second};
 use crate::ScriptError;
 use crate::capture::{CLIENTS, SERVERS, TemplateFacts};
 use crate::text::name;
@@ -130,11 +130,7 @@ impl<'a> Reader<'a, '_, '_> {
         let PacketTemplate { template, facts, from, to, .. } = one;
         let number = |key: &str| template.keys.get(key).and_then(Value::as_f64);
         let whole = |key: &str| number(key).map(|n| n as u64).filter(|n| *n > 0);
-        let wrong = |key: &str, why: Fault| self.wrong(key, Some(template.number), why);
-        let cps = self.cps(template)?;
-        let rate: Rate = per_second(cps).parse().map_err(|_| {
-            wrong("cps", fault!("{cps} times a second is no rate"; "write for example cps : 10.0"))
-        })?;
+        let (cps, rate) = self.rate(template)?;
         let times = self.times(template);
         let limit = whole("limit").and_then(NonZeroU64::new);
         let departures = limit.map(|limit| repeated(limit, cps, times.lasts(facts)));

@@ -259,14 +259,20 @@ impl<'a> Reader<'a, '_, '_> {
         self.places.line(key, template)
     }
 
-    /// How often a template is played in a second.
-    pub(super) fn cps(&self, template: &Template<'_>) -> Result<f64, ScriptError> {
+    /// How often a template is played in a second: the number, and as a rate.
+    pub(super) fn rate(&self, template: &Template<'_>) -> Result<(f64, Rate), ScriptError> {
+        let wrong = |why: Fault| self.wrong("cps", Some(template.number), why);
         let cps = template.keys.get("cps").and_then(Value::as_f64);
         let cps = cps.filter(|cps| cps.is_finite() && *cps > 0.0).ok_or_else(|| {
-            let why = fault!("a template is played so many times a second"; "write for example cps : 10.0");
-            self.wrong("cps", Some(template.number), why)
+            wrong(fault!("a template is played so many times a second"; "write for example cps : 10.0"))
         })?;
-        Ok(cps * self.draft.options.multiply.map_or(1.0, |times| times.get() as f64))
+        let cps = cps * self.draft.options.multiply.map_or(1.0, |times| times.get() as f64);
+        let rate = per_second(cps).parse().map_err(|_| {
+            wrong(
+                fault!("{cps} times a second is not a valid rate"; "write for example cps : 10.0"),
+            )
+        })?;
+        Ok((cps, rate))
     }
 
     /// Addresses from one key to another.
@@ -461,11 +467,7 @@ impl<'a> Reader<'a, '_, '_> {
         to: Addresses,
     ) -> Result<SessionSpec, ScriptError> {
         let number = |key: &str| template.keys.get(key).and_then(Value::as_f64);
-        let wrong = |key: &str, why: Fault| self.wrong(key, Some(template.number), why);
-        let cps = self.cps(template)?;
-        let rate: Rate = per_second(cps).parse().map_err(|_| {
-            wrong("cps", fault!("{cps} times a second is no rate"; "write for example cps : 10.0"))
-        })?;
+        let (_, rate) = self.rate(template)?;
         let of_capture = self.profile.get("cap_ipg").and_then(Value::as_bool).unwrap_or(false);
         let is_udp = session.transport == Transport::Udp;
         let time = |key: &str| {

@@ -73,7 +73,7 @@ pub struct Rfc2544 {
 }
 
 /// What is measured. Latency, back-to-back frames, recovery and reset need the throughput.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
     /// The frame loss rate.
     pub loss_rate: bool,
@@ -85,6 +85,37 @@ pub struct Measured {
     pub recovery: bool,
     /// The reset, which somebody has to make.
     pub reset: bool,
+}
+
+impl Rfc2544 {
+    /// The throughput alone, of one size, by binary search to this width without loss: what the other measurements take is short.
+    pub fn throughput(
+        scenario: Scenario,
+        size: (String, Size),
+        how: (Nanos, MaxLoad, f64),
+    ) -> Rfc2544 {
+        let ((name, size), (trial, max, width)) = (size, how);
+        Rfc2544 {
+            scenario,
+            sizes: vec![(name, Some(size))],
+            max,
+            required: None,
+            goals: vec![Goal::rfc2544(0.0, trial.get() as f64 / 1e9, width)],
+            search: BINARY,
+            trial,
+            pause: Nanos::ZERO,
+            learn_each: false,
+            measured: Measured::default(),
+            latency: (Nanos::from_millis(200), 2),
+            loss_step: LOSS_STEP,
+            bursts: (Nanos::from_millis(200), 2),
+            recovery: (Nanos::from_millis(500), Nanos::from_secs(2), 2),
+            reset: Nanos::from_secs(2),
+            title: None,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            command_line: Vec::new(),
+        }
+    }
 }
 
 impl Measured {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use wirebeat_device::{Device, Limits, TokenBucket};
-use wirebeat_methods::rfc2544::{BINARY, MLR, Measured, Rfc2544, Watch};
+use wirebeat_methods::rfc2544::{MLR, Measured, Rfc2544, Watch};
 use wirebeat_methods::{Goal, MaxLoad};
 use wirebeat_report::model::{End, Verdict};
 use wirebeat_report::test_report::{SearchOutcome, SizeReport, TestReport};
@@ -16,14 +16,6 @@ use wirebeat_units::{FrameRate, Nanos, Rate};
 
 /// Bits on the line of a frame of 64 bytes: 8 of preamble, 12 of gap (IEEE 802.3).
 const BITS: u64 = (64 + 20) * 8;
-
-const NOTHING_ELSE: Measured = Measured {
-    loss_rate: false,
-    latency: false,
-    back_to_back: false,
-    recovery: false,
-    reset: false,
-};
 
 fn device(there: Impairment) -> ImpairedCable {
     let options = wirebeat_testbed::Options::default();
@@ -55,25 +47,11 @@ fn method(trial: Nanos, max: MaxLoad) -> Rfc2544 {
     let text = "ports: { a: { interface: wb0, namespace: a, engine: packet }, b: { interface: wb1, namespace: b, engine: packet } }\n\
                 flows: { x: { from: a, to: b, packet: [ { ipv4: { destination: 10.77.0.2 } }, { udp: {} } ] } }\n\
                 run: { settle: 100ms }\n";
+    let scenario = Scenario::from_yaml(text, "test").unwrap_or_else(|error| panic!("{error}"));
+    let size = ("64B".to_owned(), "64B".parse().unwrap());
     Rfc2544 {
-        scenario: Scenario::from_yaml(text, "test").unwrap_or_else(|error| panic!("{error}")),
-        sizes: vec![("64B".to_owned(), Some("64B".parse().unwrap()))],
-        max,
-        required: None,
-        goals: vec![Goal::rfc2544(0.0, trial.get() as f64 / 1e9, 0.005)],
-        search: BINARY,
-        trial,
-        pause: Nanos::ZERO,
-        learn_each: false,
-        measured: NOTHING_ELSE,
-        latency: (Nanos::from_millis(200), 2),
-        loss_step: 0.1,
-        bursts: (Nanos::from_millis(200), 2),
-        recovery: (Nanos::from_millis(500), Nanos::from_secs(2), 2),
-        reset: Nanos::from_secs(2),
-        title: None,
         version: "test".to_owned(),
-        command_line: Vec::new(),
+        ..Rfc2544::throughput(scenario, size, (trial, max, 0.005))
     }
 }
 
@@ -191,7 +169,7 @@ fn bursts_and_loss_rate_are_those_of_the_line() {
     let (rate, depth) = (2_000, 400);
     let device = known(Limits { bucket: Some(tokens(rate, depth)), ..Limits::default() });
     let mut method = method(Nanos::from_secs(1), frames(rate * 10));
-    method.measured = Measured { loss_rate: true, back_to_back: true, ..NOTHING_ELSE };
+    method.measured = Measured { loss_rate: true, back_to_back: true, ..Measured::default() };
     // the bucket is full again before the next trial
     method.pause = Nanos::from_millis(200);
     let report = test(&method, &device.bed);
@@ -215,7 +193,7 @@ fn the_latency_is_that_of_a_line_that_takes_its_time() {
     let _alone = alone();
     let device = device(Impairment { delay: Duration::from_millis(5), ..Impairment::default() });
     let mut method = method(Nanos::from_millis(200), frames(500));
-    method.measured = Measured { latency: true, ..NOTHING_ELSE };
+    method.measured = Measured { latency: true, ..Measured::default() };
     // a thread that is kept waiting may lose some
     method.goals[0].loss_ratio = 0.5;
     let report = test(&method, &device.bed);
@@ -233,7 +211,7 @@ fn the_recovery_after_an_overload_is_that_of_the_device() {
     let bucket = TokenBucket { penalty: Duration::from_millis(300), ..tokens(2_000, 100) };
     let device = known(Limits { bucket: Some(bucket), ..Limits::default() });
     let mut method = method(Nanos::from_secs(1), frames(4_000));
-    method.measured = Measured { recovery: true, ..NOTHING_ELSE };
+    method.measured = Measured { recovery: true, ..Measured::default() };
     method.goals[0].width = 0.01;
     // the device recovers before the next trial
     method.pause = Nanos::from_millis(500);
@@ -257,7 +235,7 @@ fn a_reset_is_the_time_without_frames() {
     let _alone = alone();
     let device = known(Limits::default());
     let mut method = method(Nanos::from_millis(500), frames(1_000));
-    method.measured = Measured { reset: true, ..NOTHING_ELSE };
+    method.measured = Measured { reset: true, ..Measured::default() };
     method.reset = Nanos::from_secs(3);
     let report = std::thread::scope(|scope| {
         let (reset, told) = std::sync::mpsc::channel();
@@ -370,7 +348,7 @@ fn a_device_that_forwards_nothing_is_soon_known() {
     let _alone = alone();
     let device = known(Limits { loss: 1.0, ..Limits::default() });
     let mut method = method(Nanos::from_millis(100), frames(1_000));
-    method.measured = Measured { loss_rate: true, back_to_back: true, ..NOTHING_ELSE };
+    method.measured = Measured { loss_rate: true, back_to_back: true, ..Measured::default() };
     let report = test(&method, &device.bed);
     let found = only(&report);
     assert_eq!(found.throughput[0].outcome, SearchOutcome::NothingBorne, "{found:#?}");

@@ -48,19 +48,14 @@ pub struct Extremes {
 }
 
 impl Extremes {
-    /// Of one interval, before it is merged with others.
-    pub fn of((from, to): (Nanos, Nanos), counts: &FlowIntervalCounts) -> Extremes {
-        let part = |frames, frame_bytes| IntervalPart {
-            from_ns: from.get(),
-            to_ns: to.get(),
-            frames,
-            frame_bytes,
-        };
-        let received = counts.received.as_ref();
+    /// Of one interval, before it is merged with others, and what is told of it.
+    pub fn of((from_ns, to_ns): (u64, u64), told: &FlowInterval) -> Extremes {
+        let part = |frames, frame_bytes| IntervalPart { from_ns, to_ns, frames, frame_bytes };
+        let received = told.received.as_ref();
         Extremes {
-            sent: counts.sent.map(|sent| [part(sent.frames, sent.frame_bytes); 2]),
+            sent: told.sent.map(|sent| [part(sent.frames, sent.frame_bytes); 2]),
             received: received.map(|received| [part(received.frames, received.frame_bytes); 2]),
-            lost: counts.lost.map(|lost| part(u64::try_from(lost).unwrap_or(0), 0)),
+            lost: told.lost.map(|lost| part(u64::try_from(lost).unwrap_or(0), 0)),
         }
     }
 
@@ -146,15 +141,6 @@ impl Books for IntervalCounts {
     }
 }
 
-impl IntervalCounts {
-    /// All flows together.
-    pub fn total(&self) -> FlowIntervalCounts {
-        let mut total = self.others.clone();
-        self.flows.values().for_each(|flow| total.join(flow.clone()));
-        total
-    }
-}
-
 /// One interval, from its beginning to its end, with the histograms of delays.
 pub fn interval(
     (from, to): (Nanos, Nanos),
@@ -162,7 +148,8 @@ pub fn interval(
     names: &BTreeMap<u32, String>,
     uncertainty: Option<u64>,
 ) -> Interval {
-    let total = counts.total();
+    let mut total = counts.others.clone();
+    counts.flows.values().for_each(|flow| total.join(flow.clone()));
     let length = to.saturating_sub(from).get();
     let name = |key: &u32| names.get(key).cloned().unwrap_or_default();
     let gauge = &counts.cpu_permille;

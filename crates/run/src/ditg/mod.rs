@@ -7,28 +7,21 @@ mod totals;
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::SystemTime;
 
 use wirebeat_ditg::control::Meter;
 use wirebeat_ditg::result::{FlowEnd, LoadEnd};
 use wirebeat_ditg::{
     Error, Event, FlowBegins, FlowResult, Limits, LogFile, Server, ServerOptions, client,
 };
-use wirebeat_engine::clock::{Clock, MonotonicClock};
-use wirebeat_host::{CpuTimes, Machine};
-use wirebeat_meter::session::SessionCounts;
-use wirebeat_report::assemble::{
-    Clocks, RunFacts, SessionIntervalCounts, assemble, session_interval,
-};
-use wirebeat_report::model::{self, FlowInterval, Report, SessionEnd};
-use wirebeat_traffic::scenario::RunSpec;
+use wirebeat_report::assemble::SessionIntervalCounts;
+use wirebeat_report::model::{self, Report, SessionEnd};
 use wirebeat_traffic::scenario::session::Expectation;
 use wirebeat_units::{Nanos, fault, human};
 
 use crate::error::RunError;
-use crate::facts;
-use crate::observe::{Observer, Progress, SessionProgress, Stop};
+use crate::observe::{Observer, Stop};
 use crate::options::Options;
+use crate::other_tool::{Came, Telling, interval};
 use totals::Totals;
 
 pub use wirebeat_ditg::control::{DATA_PORT, Meter as FlowMeter, PORT, Transport};
@@ -53,7 +46,7 @@ pub fn load(
 ) -> Result<Report, RunError> {
     let log = log.map(create).transpose()?;
     let mut run = Run::begin(SessionEnd::Client, observer);
-    run.duration = match spec.amount {
+    run.told.duration = match spec.amount {
         Amount::Time(time) => Some(time),
         Amount::Packets(_) => None,
     };
@@ -112,154 +105,69 @@ fn create(path: &Path) -> Result<LogFile, RunError> {
     })
 }
 
-/// How often counters are read: as in every run.
-fn interval(options: &Options) -> Nanos {
-    options.interval.unwrap_or(RunSpec::DEFAULT_INTERVAL)
-}
-
-/// A run: what its flows come to, and who is told.
+/// A run: who is told, and what its flows come to.
 struct Run<'a> {
-    observer: &'a mut dyn Observer,
-    /// Which end of the flows this process is.
-    end: SessionEnd,
-    started: SystemTime,
-    at: Nanos,
-    cpu: CpuTimes,
-    /// How long it is going to last, where that is known.
-    duration: Option<Nanos>,
-    /// Flows and bytes so far, for those who watch.
-    seen: SessionProgress,
+    told: Telling<'a>,
     totals: Totals,
 }
 
 impl<'a> Run<'a> {
     fn begin(end: SessionEnd, observer: &'a mut dyn Observer) -> Run<'a> {
-        Run {
-            observer,
-            end,
-            started: SystemTime::now(),
-            at: MonotonicClock.now(),
-            cpu: CpuTimes::now(),
-            duration: None,
-            seen: SessionProgress::default(),
-            totals: Totals::default(),
-        }
-    }
-
-    fn elapsed(&self) -> Nanos {
-        MonotonicClock.now().saturating_sub(self.at)
-    }
-
-    fn say(&mut self, what: &str) {
-        self.observer.notice(&format!("{NAME}: {what}"));
+        Run { told: Telling::begin(NAME, end, observer), totals: Totals::default() }
     }
 
     /// Takes what happens.
     fn take(&mut self, event: &Event<'_>) {
+        let Run { told, totals } = self;
         match event {
             Event::Begins(begins) => {
-                self.seen.opened += 1;
-                self.seen.open += 1;
-                let line = begins_line(begins, self.end);
-                self.say(&line);
+                told.seen.opened += 1;
+                told.seen.open += 1;
+                told.say(&begins_line(begins, told.end));
             }
             Event::Ended(flow) => {
-                self.seen.open = self.seen.open.saturating_sub(1);
-                self.seen.ended += 1;
-                self.seen.failed +=
+                told.seen.open = told.seen.open.saturating_sub(1);
+                told.seen.ended += 1;
+                told.seen.failed +=
                     u64::from(!matches!(flow.end, FlowEnd::InOrder | FlowEnd::Stopped));
-                self.totals.add(flow, self.end);
-                let line = ended_line(flow, self.end);
-                self.say(&line);
+                totals.add(flow, told.end);
+                told.say(&ended_line(flow, told.end));
             }
             Event::Refused { peer, fault } => {
-                self.totals.refused = self.totals.refused.saturating_add(1);
-                self.say(&format!("{peer} was refused: {fault}"));
+                totals.refused = totals.refused.saturating_add(1);
+                told.say(&format!("{peer} was refused: {fault}"));
             }
-            Event::LogLeftOut(peer) => self.say(&format!(
+            Event::LogLeftOut(peer) => told.say(&format!(
                 "{peer} asked for a log (-x, -X), which is not written for it; --log FILE has the packets of all flows"
             )),
             Event::Interval(interval) => {
-                let counts = interval.counts;
-                self.interval(interval.from, interval.to, &counts, interval.open);
+                let counted = SessionIntervalCounts {
+                    from: interval.from.saturating_sub(told.at),
+                    to: interval.to.saturating_sub(told.at),
+                    counts: interval.counts,
+                    open: interval.open,
+                    ..SessionIntervalCounts::default()
+                };
+                told.interval(&counted);
+                totals.add_interval(counted);
             }
         }
     }
 
-    fn interval(&mut self, from: Nanos, to: Nanos, counts: &SessionCounts, open: u64) {
-        self.seen.delivered_bytes =
-            self.seen.delivered_bytes.saturating_add(counts.delivered_bytes);
-        self.seen.responses = self.seen.responses.saturating_add(counts.responses);
-        let counted = SessionIntervalCounts {
-            from: from.saturating_sub(self.at),
-            to: to.saturating_sub(self.at),
-            counts: *counts,
-            open,
-            ..SessionIntervalCounts::default()
-        };
-        let row = session_interval(NAME, self.end, &counted);
-        self.observer.interval(&model::Interval {
-            from_ns: counted.from.get(),
-            to_ns: counted.to.get(),
-            total: FlowInterval::default(),
-            flows: Vec::new(),
-            sessions: vec![row],
-            stacks: Vec::new(),
-            expired: None,
-            cpus: None,
-        });
-        self.totals.add_interval(counted);
-        self.look(false);
-    }
-
-    fn look(&mut self, ended: bool) {
-        let progress = Progress {
-            elapsed: self.elapsed(),
-            duration: self.duration,
-            sessions: Some(self.seen),
-            ended,
-            ..Progress::default()
-        };
-        self.observer.progress(&progress);
-    }
-
-    fn report(mut self, options: &Options, stop: &Stop, failed: Option<String>) -> Report {
-        self.look(true);
-        let (elapsed, totals) = (self.elapsed(), self.totals);
+    fn report(self, options: &Options, stop: &Stop, failed: Option<String>) -> Report {
+        let Run { told, totals } = self;
         let end = match (crate::flows::stopped(stop), failed) {
             (Some(stopped), None) => stopped,
             (_, Some(message)) => model::End::Failed { message },
             (None, None) => model::End::Completed,
         };
-        let (costs, spent) = facts::cost(&self.cpu, totals.sessions());
-        let machine = Machine::observe();
-        let mut notes: Vec<String> = facts::disturbances(&spent, &machine);
-        if totals.refused > 0 {
+        let refused = (totals.refused > 0).then(|| {
             let refused = human::counted(totals.refused, "request");
-            notes.push(format!("{refused} of senders refused; the lines above say why"));
-        }
-        assemble(
-            RunFacts {
-                wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
-                command_line: options.command_line.clone(),
-                seed: None,
-                scenario: None,
-                started: self.started,
-                duration: elapsed,
-                end,
-                clocks: Clocks::Same,
-                costs,
-                machine: notes,
-                changes: Vec::new(),
-                outages: Vec::new(),
-                replays: Vec::new(),
-                captures: Vec::new(),
-                sessions: totals.groups(self.end),
-                stacks: Vec::new(),
-            },
-            None,
-            None,
-        )
+            format!("{refused} of senders refused; the lines above say why")
+        });
+        let (sessions, notes) = (totals.sessions(), refused.into_iter().collect());
+        let groups = totals.groups(told.end);
+        told.report(options, Came { end, groups, sessions, notes })
     }
 }
 

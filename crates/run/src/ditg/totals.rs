@@ -4,7 +4,6 @@
 
 use wirebeat_ditg::FlowResult;
 use wirebeat_ditg::control::Transport;
-use wirebeat_ditg::result::FlowEnd;
 use wirebeat_meter::session::{SessionCounts, SessionSummary};
 use wirebeat_report::assemble::{SessionGroup, SessionIntervalCounts};
 use wirebeat_report::model::{self, SessionEnd};
@@ -37,16 +36,7 @@ fn summary_of(flow: &FlowResult, end: SessionEnd) -> SessionSummary {
     let counts = &mut summary.counts;
     (counts.opened, counts.established) = (1, 1);
     counts.due = u64::from(end == SessionEnd::Client);
-    let counter = match flow.end {
-        FlowEnd::InOrder => &mut counts.in_order,
-        FlowEnd::ClosedEarly => &mut counts.closed_early,
-        FlowEnd::Silent => &mut counts.timed_out,
-        FlowEnd::TooLong => &mut counts.abandoned,
-        FlowEnd::Malformed => &mut counts.malformed,
-        FlowEnd::Broken => &mut counts.failed_here,
-        FlowEnd::Stopped => &mut counts.unfinished,
-    };
-    *counter = 1;
+    *flow.end.counter(counts) = 1;
     summary.most_open = 1;
     summary
 }

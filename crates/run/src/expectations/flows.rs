@@ -62,17 +62,23 @@ pub(super) fn in_interval(
     interval: &Interval,
     mine: &FlowInterval,
 ) -> Option<Found> {
-    let delay = mine.received.as_ref().and_then(|received| received.one_way_delay_ns.clone());
-    if delay.is_none() && matches!(expectation.measured, FlowMeasured::Time(..)) {
+    let mut known = measured_by(mine);
+    known.sent.get_or_insert_default();
+    let received = known.received.get_or_insert_default();
+    if received.one_way_delay_ns.is_none() && matches!(expectation.measured, FlowMeasured::Time(..))
+    {
         return None;
     }
-    let received = Received { one_way_delay_ns: delay, ..Received::default() };
-    let known = FlowReport {
-        sent: Some(Sent::default()),
-        received: Some(received),
-        ..FlowReport::default()
-    };
     of_interval(expectation.measured, interval, mine, &known)
+}
+
+/// What of a flow is measured, as far as an interval tells.
+fn measured_by(mine: &FlowInterval) -> FlowReport {
+    let received = mine.received.as_ref().map(|received| Received {
+        one_way_delay_ns: received.one_way_delay_ns.clone(),
+        ..Received::default()
+    });
+    FlowReport { sent: mine.sent.map(|_| Sent::default()), received, ..FlowReport::default() }
 }
 
 /// Whether there is somebody who measures it.
@@ -103,13 +109,7 @@ pub(super) fn broken_by(
         return None;
     }
     let mine = of_interval_list(interval, name);
-    let received = mine.received.as_ref().map(|received| Received {
-        one_way_delay_ns: received.one_way_delay_ns.clone(),
-        ..Received::default()
-    });
-    let known =
-        FlowReport { sent: mine.sent.map(|_| Sent::default()), received, ..FlowReport::default() };
-    let found = of_interval(expectation.measured, interval, &mine, &known)?;
+    let found = of_interval(expectation.measured, interval, &mine, &measured_by(&mine))?;
     let judged = asked(expectation).decide(found);
     judged.margin.is_some().then_some(judged)
 }

@@ -96,14 +96,13 @@ impl Expectations {
             Some(judged.collect::<Vec<_>>())
         };
         let of_flows: Vec<_> = report.flows.iter().map(of_flow).collect();
-        // where the report has no room for all
-        let more = watched.filter(|all| all.session_intervals > report.session_intervals.len());
+        let told = report.session_intervals.len();
         let of_group = |group: &wirebeat_report::model::SessionReport| {
-            let all = more.and_then(|watched| watched.of_groups.get(&group.name));
             let judged =
                 self.of_sessions.get(&group.name)?.iter().enumerate().map(|(place, one)| {
-                    let values = all.and_then(|all| all.get(place)).map(Vec::as_slice);
-                    sessions::judge_intervals(one, group, (report, values))
+                    let mine =
+                        watched.and_then(|watched| watched.of_group(&group.name, place, told));
+                    sessions::judge_intervals(one, group, (report, mine))
                 });
             Some(judged.collect::<Vec<_>>())
         };

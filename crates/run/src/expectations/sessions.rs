@@ -3,14 +3,14 @@
 use wirebeat_meter::session::{SessionSummary, SessionTime};
 use wirebeat_meter::summary::Distribution;
 use wirebeat_report::model::{
-    self, Interval, Report, SessionEnd, SessionInterval, SessionRates, SessionReport, Stats,
+    self, Interval, Report, SessionInterval, SessionRates, SessionReport, Stats,
 };
 use wirebeat_traffic::scenario::session::Expectation;
 use wirebeat_traffic::scenario::session::expect::{BIT_RATES, Measured, SessionLimit, Whole};
 use wirebeat_units::human;
 
 use super::intervals::{self, OneInterval};
-use super::watched::OfEnd;
+use super::watched::OfGroup;
 use super::{Asked, Found, Unit, statistic_of};
 
 /// What is known of a group at the end of a run.
@@ -59,29 +59,22 @@ pub(crate) fn judge(expectation: &Expectation, group: GroupMeasures<'_>) -> mode
 pub(super) fn judge_intervals(
     expectation: &Expectation,
     group: &SessionReport,
-    (report, watched): (&Report, Option<&[OfEnd]>),
+    (report, watched): (&Report, Option<&OfGroup>),
 ) -> model::Expectation {
     let (from, to) = (group.from_ns.unwrap_or(0), group.to_ns.unwrap_or(report.duration_ns));
-    // in a part of an interval there is a part of the rate
-    let counts = |from_ns: u64, to_ns: u64| {
+    let counts = |(from_ns, to_ns): (u64, u64)| {
         let slack = to_ns.saturating_sub(from_ns).max(1) / 100;
-        !matches!(expectation.measured, Measured::Rate(_))
+        !has_edges(expectation)
             || from_ns.saturating_add(slack) >= from && to_ns <= to.saturating_add(slack)
     };
     if let Some(watched) = watched {
-        let mine = watched.iter().filter(|one| one.is_client == (group.end == SessionEnd::Client));
-        let measured = mine.filter(|one| counts(one.from_ns, one.to_ns)).map(|one| OneInterval {
-            from_ns: one.from_ns,
-            to_ns: one.to_ns,
-            found: Found::exactly(one.value),
-        });
-        return intervals::decide(&asked(expectation), measured);
+        return intervals::decide_by(&asked(expectation), watched.tally(group.end, counts));
     }
     let measured = report.session_intervals.iter().filter_map(|interval| {
         let mine =
             interval.sessions.iter().find(|one| one.name == group.name && one.end == group.end);
         let (from_ns, to_ns) = (interval.from_ns, interval.to_ns);
-        if !counts(from_ns, to_ns) {
+        if !counts((from_ns, to_ns)) {
             return None;
         }
         let nothing = SessionInterval::default();
@@ -89,6 +82,11 @@ pub(super) fn judge_intervals(
         Some(OneInterval { from_ns, to_ns, found: Found::exactly(found) })
     });
     intervals::decide(&asked(expectation), measured)
+}
+
+/// Whether it is about intervals in which the group was under way all the time: in a part of one there is a part of a rate.
+pub(super) fn has_edges(expectation: &Expectation) -> bool {
+    matches!(expectation.measured, Measured::Rate(_))
 }
 
 /// What an interval comes to at an end of a group; `None` where it has nothing of it.
@@ -139,7 +137,7 @@ pub(super) fn broken_by(
     judged.margin.is_some().then_some(judged)
 }
 
-fn asked(expectation: &Expectation) -> Asked {
+pub(super) fn asked(expectation: &Expectation) -> Asked {
     let (unit, print): (Unit, fn(f64) -> String) = match &expectation.measured {
         Measured::Counter(_) | Measured::Status(_) | Measured::Rcode(_) => {
             (Unit::Count, |count| human::count(count as u64))

@@ -7,15 +7,15 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use wirebeat_report::model::{FlowInterval, Interval};
-use wirebeat_traffic::scenario::FlowExpectation;
+use wirebeat_report::model::{FlowInterval, Interval, SessionEnd};
+use wirebeat_traffic::scenario::{FlowExpectation, session};
 use wirebeat_units::Nanos;
 
 use super::intervals::{OneInterval, Tally};
-use super::{Asked, Expectations, flows, sessions};
+use super::{Asked, Expectations, Found, flows, sessions};
 use crate::observe::{Observer, Progress, Stop};
 
-/// The most values of sessions that are kept: 24 MB.
+/// The most rates of sessions that are kept, of all expectations together: 24 MB.
 const VALUES_MAX: usize = 1 << 20;
 
 /// What came of the intervals of a run, for each expectation on them.
@@ -24,20 +24,82 @@ pub(crate) struct Watched {
     of_all: Vec<Option<UnderWay>>,
     of_flows: BTreeMap<String, Vec<Option<UnderWay>>>,
     /// Of each expectation of a group, at each end of it that is here.
-    pub(super) of_groups: BTreeMap<String, Vec<Vec<OfEnd>>>,
+    of_groups: BTreeMap<String, Vec<OfGroup>>,
     /// How many intervals of flows there were, and of sessions.
     flow_intervals: usize,
-    pub(super) session_intervals: usize,
+    session_intervals: usize,
     values: usize,
 }
 
-/// What an interval came to at an end of a group: the place of the end in the interval's list, when it was, and the number.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct OfEnd {
-    pub(super) is_client: bool,
-    pub(super) from_ns: u64,
-    pub(super) to_ns: u64,
-    pub(super) value: f64,
+/// What came of an expectation at both ends of a group: those that open sessions, and those that accept them.
+#[derive(Debug)]
+pub(super) struct OfGroup {
+    asked: Asked,
+    /// Whether it is about intervals in which the group was under way all the time, which is known at the end.
+    edges: bool,
+    ends: [OfEnd; 2],
+}
+
+/// The same at one end.
+#[derive(Debug, Default)]
+struct OfEnd {
+    /// Of what counts in any case.
+    sure: Tally,
+    /// Intervals and what they came to, of which some may not count.
+    values: Vec<(u64, u64, f64)>,
+    /// There was no room for all of them.
+    left_out: bool,
+}
+
+impl OfGroup {
+    fn new(expectation: &session::Expectation) -> OfGroup {
+        OfGroup {
+            asked: sessions::asked(expectation),
+            edges: sessions::has_edges(expectation),
+            ends: Default::default(),
+        }
+    }
+
+    /// Notes an interval; whether a value was kept.
+    fn note(
+        &mut self,
+        end: SessionEnd,
+        (from_ns, to_ns): (u64, u64),
+        value: f64,
+        room: bool,
+    ) -> bool {
+        let OfGroup { asked, edges, ends } = self;
+        let Some(of) = ends.get_mut(usize::from(end == SessionEnd::Server)) else { return false };
+        if !*edges {
+            of.sure.add(asked, OneInterval { from_ns, to_ns, found: Found::exactly(value) });
+            return false;
+        }
+        match room {
+            true => of.values.push((from_ns, to_ns, value)),
+            false => of.left_out = true,
+        }
+        room
+    }
+
+    /// All that count at an end, of a group that was under way all the time of an interval if `is_whole` says so.
+    pub(super) fn tally(&self, end: SessionEnd, is_whole: impl Fn((u64, u64)) -> bool) -> Tally {
+        let Some(of) = self.ends.get(usize::from(end == SessionEnd::Server)) else {
+            return Tally::default();
+        };
+        let mut all = of.sure.clone();
+        for &(from_ns, to_ns, value) in &of.values {
+            if is_whole((from_ns, to_ns)) {
+                all.add(&self.asked, OneInterval { from_ns, to_ns, found: Found::exactly(value) });
+            }
+        }
+        if of.left_out {
+            let from_ns = of.values.last().map_or(0, |(_, to_ns, _)| *to_ns);
+            let why = "there are more intervals than are kept; make them longer with --interval";
+            let found = Found::Unknown(why.to_owned());
+            all.add(&self.asked, OneInterval { from_ns, to_ns: from_ns, found });
+        }
+        all
+    }
 }
 
 /// Intervals between the first and the last departure of a flow, as far as that is known.
@@ -116,7 +178,7 @@ impl Watched {
             of_groups: expected
                 .of_sessions
                 .iter()
-                .map(|(name, all)| (name.clone(), vec![Vec::new(); all.len()]))
+                .map(|(name, all)| (name.clone(), all.iter().map(OfGroup::new).collect()))
                 .collect(),
             ..Watched::default()
         };
@@ -132,6 +194,11 @@ impl Watched {
     /// The same of one on a flow.
     pub(super) fn of_flow(&self, name: &str, place: usize) -> Option<(&UnderWay, usize)> {
         Some((self.of_flows.get(name)?.get(place)?.as_ref()?, self.flow_intervals))
+    }
+
+    /// The same of one on a group, where there were more intervals than a report has room for.
+    pub(super) fn of_group(&self, name: &str, place: usize, told: usize) -> Option<&OfGroup> {
+        self.of_groups.get(name)?.get(place).filter(|_| self.session_intervals > told)
     }
 
     /// An interval has ended.
@@ -172,14 +239,11 @@ impl Watched {
         for (name, all) in &mut self.of_groups {
             let expected = expected.of_sessions.get(name).map(Vec::as_slice).unwrap_or_default();
             for mine in interval.sessions.iter().filter(|one| one.name == *name) {
-                for (one, values) in expected.iter().zip(&mut *all) {
+                for (one, group) in expected.iter().zip(&mut *all) {
                     let Some(value) = sessions::in_interval(one, interval, mine) else { continue };
-                    if self.values < VALUES_MAX {
-                        self.values += 1;
-                        let is_client = mine.end == wirebeat_report::model::SessionEnd::Client;
-                        let Interval { from_ns, to_ns, .. } = *interval;
-                        values.push(OfEnd { is_client, from_ns, to_ns, value });
-                    }
+                    let times = (interval.from_ns, interval.to_ns);
+                    let kept = group.note(mine.end, times, value, self.values < VALUES_MAX);
+                    self.values += usize::from(kept);
                 }
             }
         }

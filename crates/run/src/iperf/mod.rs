@@ -6,28 +6,23 @@
 mod totals;
 
 use std::net::SocketAddr;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use wirebeat_engine::clock::{Clock, MonotonicClock};
-use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_iperf::result::Interval;
 use wirebeat_iperf::{
     Error, Event, Iperf2Server, Limits, Server, ServerOptions, Started, TestResult, client,
 };
 use wirebeat_meter::session::SessionSummary;
-use wirebeat_report::assemble::{
-    Clocks, RunFacts, SessionGroup, SessionIntervalCounts, assemble, session_interval,
-};
-use wirebeat_report::model::{self, FlowInterval, Report, SessionEnd};
-use wirebeat_traffic::scenario::RunSpec;
+use wirebeat_report::assemble::{SessionGroup, SessionIntervalCounts};
+use wirebeat_report::model::{self, Report, SessionEnd};
 use wirebeat_traffic::scenario::session::Expectation;
 use wirebeat_units::{Nanos, human};
 
 use crate::error::RunError;
 use crate::expectations::sessions::{self, GroupMeasures};
-use crate::facts;
-use crate::observe::{Observer, Progress, SessionProgress, Stop};
+use crate::observe::{Observer, Stop};
 use crate::options::Options;
+use crate::other_tool::{Came, Telling, interval};
 use totals::{Counted, Totals, protocol};
 
 pub use wirebeat_iperf::{Amount, Direction, Protocol, TestSpec};
@@ -103,7 +98,7 @@ pub fn load(
     (observer, stop): (&mut dyn Observer, &Stop),
 ) -> Result<Report, RunError> {
     let mut run = Run::begin(server.wire, SessionEnd::Client, observer);
-    run.duration = match spec.amount {
+    run.told.duration = match spec.amount {
         Amount::Time(time) => Some(spec.omit.saturating_add(time)),
         Amount::Bytes(_) | Amount::Blocks(_) => None,
     };
@@ -218,11 +213,6 @@ fn refused(error: Error) -> RunError {
     }
 }
 
-/// How often counters are read: as in every run.
-fn interval(options: &Options) -> Nanos {
-    options.interval.unwrap_or(RunSpec::DEFAULT_INTERVAL)
-}
-
 /// Runs `work` with a flag that follows `stop`.
 fn with_stop<T: Send>(stop: &Stop, work: impl FnOnce(&wirebeat_iperf::Stop) -> T) -> T {
     let theirs = wirebeat_iperf::Stop::new();
@@ -244,23 +234,14 @@ fn with_stop<T: Send>(stop: &Stop, work: impl FnOnce(&wirebeat_iperf::Stop) -> T
     })
 }
 
-/// A run: what its tests come to, and who is told.
+/// A run: who is told, and what its tests come to.
 struct Run<'a> {
     wire: Wire,
-    observer: &'a mut dyn Observer,
-    /// Which end of the tests this process is.
-    end: SessionEnd,
-    started: SystemTime,
-    at: Nanos,
-    cpu: CpuTimes,
-    /// How long it is going to last, where that is known.
-    duration: Option<Nanos>,
+    told: Telling<'a>,
     /// When the present test began, from the start of the run.
     test_begun: Nanos,
     /// Streams of the present test that are in no interval yet as opened.
     new_streams: u64,
-    /// Sessions and bytes so far, for those who watch.
-    seen: SessionProgress,
     totals: Totals,
     failures: u64,
 }
@@ -269,26 +250,12 @@ impl<'a> Run<'a> {
     fn begin(wire: Wire, end: SessionEnd, observer: &'a mut dyn Observer) -> Run<'a> {
         Run {
             wire,
-            observer,
-            end,
-            started: SystemTime::now(),
-            at: MonotonicClock.now(),
-            cpu: CpuTimes::now(),
-            duration: None,
+            told: Telling::begin(wire.name(), end, observer),
             test_begun: Nanos::ZERO,
             new_streams: 0,
-            seen: SessionProgress::default(),
             totals: Totals::default(),
             failures: 0,
         }
-    }
-
-    fn elapsed(&self) -> Nanos {
-        MonotonicClock.now().saturating_sub(self.at)
-    }
-
-    fn say(&mut self, what: &str) {
-        self.observer.notice(&format!("{}: {what}", self.wire.name()));
     }
 
     /// Takes what happens.
@@ -299,32 +266,34 @@ impl<'a> Run<'a> {
             Event::Ended(Ok(result)) => {
                 self.add(result);
                 let line = line(result);
-                self.say(&line);
+                self.told.say(&line);
                 if let Some(fault) = &result.fault {
                     self.failures += 1;
-                    self.say(&format!("a test broke: {fault}"));
+                    self.told.say(&format!("a test broke: {fault}"));
                 }
             }
             Event::Ended(Err(error)) => {
                 self.failures += 1;
-                self.seen.open = 0;
-                self.say(&format!("a test failed: {}", error.fault()));
+                self.told.seen.open = 0;
+                self.told.say(&format!("a test failed: {}", error.fault()));
             }
-            Event::Denied(peer) => self.say(&format!("{peer} was told that a test is running")),
+            Event::Denied(peer) => {
+                self.told.say(&format!("{peer} was told that a test is running"))
+            }
         }
     }
 
     fn test_begins(&mut self, Started { peer, spec, .. }: &Started) {
-        self.test_begun = self.elapsed();
+        self.test_begun = self.told.elapsed();
         let directions = match spec.direction {
             Direction::Forward | Direction::Reverse => 1,
             Direction::BothWays | Direction::InTurn => 2,
         };
         let streams = u64::from(spec.streams) * directions;
-        self.seen.open = streams;
-        self.seen.opened += streams;
+        self.told.seen.open = streams;
+        self.told.seen.opened += streams;
         self.new_streams = streams;
-        self.say(&format!(
+        self.told.say(&format!(
             "a test with {peer}: {}, {}, streams: {}",
             protocol(spec.protocol),
             match spec.direction {
@@ -342,8 +311,6 @@ impl<'a> Run<'a> {
         // a test begins with all of its streams
         counts.opened = std::mem::take(&mut self.new_streams);
         counts.established = counts.opened;
-        self.seen.delivered_bytes =
-            self.seen.delivered_bytes.saturating_add(counts.delivered_bytes);
         let counted = SessionIntervalCounts {
             from: self.test_begun.saturating_add(interval.start),
             to: self.test_begun.saturating_add(interval.end),
@@ -352,81 +319,35 @@ impl<'a> Run<'a> {
             datagrams,
             ..SessionIntervalCounts::default()
         };
-        let row = session_interval(self.wire.name(), self.end, &counted);
-        self.observer.interval(&model::Interval {
-            from_ns: counted.from.get(),
-            to_ns: counted.to.get(),
-            total: FlowInterval::default(),
-            flows: Vec::new(),
-            sessions: vec![row],
-            stacks: Vec::new(),
-            expired: None,
-            cpus: None,
-        });
+        self.told.interval(&counted);
         self.totals.add_interval(counted);
-        self.look(false);
-    }
-
-    fn look(&mut self, ended: bool) {
-        let progress = Progress {
-            elapsed: self.elapsed(),
-            duration: self.duration,
-            sessions: Some(self.seen),
-            ended,
-            ..Progress::default()
-        };
-        self.observer.progress(&progress);
     }
 
     /// Adds a test that is over.
     fn add(&mut self, result: &TestResult) {
         self.totals.add(result);
-        self.seen.open = 0;
-        self.seen.ended = self.seen.opened;
+        self.told.seen.open = 0;
+        self.told.seen.ended = self.told.seen.opened;
     }
 
-    fn report(mut self, options: &Options, stop: &Stop, failed: Option<String>) -> Report {
-        self.look(true);
-        let (elapsed, totals) = (self.elapsed(), self.totals);
+    fn report(self, options: &Options, stop: &Stop, failed: Option<String>) -> Report {
+        let Run { wire, told, totals, failures, .. } = self;
         let end = match (crate::flows::stopped(stop), failed) {
             (Some(stopped), _) => stopped,
             (None, Some(message)) => model::End::Failed { message },
-            (None, None) if totals.terminated && self.end == SessionEnd::Client => {
+            (None, None) if totals.terminated && told.end == SessionEnd::Client => {
                 let message = "the server ended the test before its time".to_owned();
                 model::End::Failed { message }
             }
             (None, None) => model::End::Completed,
         };
-        let (costs, spent) = facts::cost(&self.cpu, totals.sessions());
-        let machine = Machine::observe();
-        let mut notes: Vec<String> = facts::disturbances(&spent, &machine);
-        notes.extend(totals.inconsistencies.iter().cloned());
-        if self.failures > 0 && self.end == SessionEnd::Server {
-            let failed = human::counted(self.failures, "test");
+        let mut notes = totals.inconsistencies.clone();
+        if failures > 0 && told.end == SessionEnd::Server {
+            let failed = human::counted(failures, "test");
             notes.push(format!("{failed} did not come to the end; the lines above say why"));
         }
-        assemble(
-            RunFacts {
-                wirebeat_version: env!("CARGO_PKG_VERSION").to_owned(),
-                command_line: options.command_line.clone(),
-                seed: None,
-                scenario: None,
-                started: self.started,
-                duration: elapsed,
-                end,
-                clocks: Clocks::Same,
-                costs,
-                machine: notes,
-                changes: Vec::new(),
-                outages: Vec::new(),
-                replays: Vec::new(),
-                captures: Vec::new(),
-                sessions: totals.groups(self.wire),
-                stacks: Vec::new(),
-            },
-            None,
-            None,
-        )
+        let sessions = totals.sessions();
+        told.report(options, Came { end, groups: totals.groups(wire), sessions, notes })
     }
 }
 

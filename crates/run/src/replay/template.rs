@@ -15,7 +15,7 @@ use wirebeat_traffic::scenario::replay::{self, OnBad};
 use wirebeat_units::{Fault, Nanos, fault};
 use wirebeat_wire::headers::{HeaderKey, HeaderMatch};
 use wirebeat_wire::locate::{Located, Network, locate};
-use wirebeat_wire::rewrite::Ends;
+use wirebeat_wire::rewrite::{Ends, address_places};
 
 use super::Recording;
 use super::captures::{Captures, HeldBack};
@@ -153,10 +153,7 @@ impl Packet {
 
     /// What of it differs from copy to copy.
     fn changing(&self, copies: &Copies) -> Vec<ChangingField> {
-        let (places, len) = match self.located.network {
-            Network::V4 => ([12, 16], 4),
-            _ => ([8, 24], 16),
-        };
+        let Some((places, len)) = address_places(self.located.network) else { return Vec::new() };
         let pools = match self.by_client {
             true => [&copies.clients.pool, &copies.servers.pool],
             false => [&copies.servers.pool, &copies.clients.pool],

@@ -73,7 +73,7 @@ impl<P: TxPort + Debug, R: RxPort + Debug, C: Clock + Debug> Carrier for OwnStac
     }
 
     fn done_so_far(&self) -> Option<StackLook> {
-        Some(StackLook::of(self.tcp(), &self.counters()))
+        Some(StackLook::of(self.tcp(), self.frames()))
     }
 }
 

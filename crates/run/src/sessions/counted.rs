@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wirebeat_endpoint::{DatagramCounters, EndpointCounters};
+use wirebeat_endpoint::{DatagramCounters, EndpointCounters, Frames};
 use wirebeat_report::model::{
     IntervalSent, StackArrivals, StackBytes, StackDatagrams, StackInterval, StackLink,
     StackRecoveries, StackReport, StackSegments, StackSessions, StackState,
@@ -43,11 +43,11 @@ pub(crate) struct StackLook {
 }
 
 impl StackLook {
-    pub(crate) fn of(tcp: &Counters, port: &EndpointCounters) -> StackLook {
+    pub(crate) fn of(tcp: &Counters, frames: Frames) -> StackLook {
         StackLook {
             states: STATES.map(|(state, _)| tcp.in_state(state)),
-            sent: [port.frames_sent, port.frame_bytes_sent],
-            received: [port.frames_received, port.frame_bytes_received],
+            sent: [frames.sent, frames.bytes_sent],
+            received: [frames.received, frames.bytes_received],
         }
     }
 

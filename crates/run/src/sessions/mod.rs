@@ -33,7 +33,7 @@ use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_meter::connections::ConnectionGauges;
 use wirebeat_meter::session::SessionCounts;
 use wirebeat_report::assemble::{SessionIntervalCounts, session_interval};
-use wirebeat_report::model::{self, FlowInterval, Interval, Report, SessionEnd};
+use wirebeat_report::model::{self, Interval, Report, SessionEnd};
 use wirebeat_traffic::compile::{Live, compile_live_sessions};
 use wirebeat_traffic::program::script::Sessions;
 use wirebeat_traffic::scenario::{LateChoice, Scenario, WaitChoice};
@@ -482,12 +482,9 @@ impl Watching {
         observer.interval(&Interval {
             from_ns: from.get(),
             to_ns: to.get(),
-            total: FlowInterval::default(),
-            flows: Vec::new(),
             sessions,
             stacks: of_stacks.collect(),
-            expired: None,
-            cpus: None,
+            ..Interval::empty()
         });
         self.before = (to, counts);
         self.stacks_before = stacks;

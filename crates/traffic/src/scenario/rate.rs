@@ -91,6 +91,16 @@ impl FlowRate {
         *self == FlowRate::default()
     }
 
+    /// Looks at each rate that it has.
+    pub(crate) fn each(&self, look: impl Fn(&Rate) -> Result<(), Fault>) -> Result<(), Fault> {
+        match self {
+            FlowRate::Fixed(rate) => look(rate),
+            FlowRate::Steps(steps) => steps.rates.values().try_for_each(look),
+            FlowRate::Ramp(ramp) => [&ramp.from, &ramp.to].into_iter().try_for_each(look),
+            FlowRate::Sine(sine) => [&sine.mean, &sine.amplitude].into_iter().try_for_each(look),
+        }
+    }
+
     /// What is invalid, whatever the link is.
     pub(super) fn check(&self) -> Result<(), Fault> {
         let limited = |rate: &Rate| match rate {

@@ -19,8 +19,8 @@ pub struct Ends {
     pub ports: [Option<u16>; 2],
 }
 
-/// Where the addresses lie in a network header: source, destination, and how long each is.
-fn places(network: Network) -> Option<([usize; 2], usize)> {
+/// Where the addresses lie in a network header: source, destination, and how long each is; `None` where it has none of IP.
+pub fn address_places(network: Network) -> Option<([usize; 2], usize)> {
     match network {
         Network::V4 => Some(([12, 16], 4)),
         Network::V6 => Some(([8, 24], 16)),
@@ -31,7 +31,7 @@ fn places(network: Network) -> Option<([usize; 2], usize)> {
 impl Ends {
     /// Those of a frame; `None` where it has no whole IP header.
     pub fn of(frame: &[u8], located: &Located) -> Option<Ends> {
-        let (places, len) = places(located.network)?;
+        let (places, len) = address_places(located.network)?;
         let address = |place: usize| -> Option<IpAddr> {
             let at = located.at + place;
             let octets = frame.get(at..at + len)?;
@@ -50,7 +50,7 @@ impl Ends {
     /// Gives them to a frame with these headers. What is missing of it, because it was cut short, stays missing.
     #[inline]
     pub fn apply(&self, frame: &mut [u8], located: &Located) {
-        let Some((places, len)) = places(located.network) else { return };
+        let Some((places, len)) = address_places(located.network) else { return };
         let mut change = Change::default();
         for ((address, place), is_covered) in
             self.addresses.into_iter().zip(places).zip([true, !located.is_routed])

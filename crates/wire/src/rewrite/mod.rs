@@ -10,7 +10,7 @@ mod prefix;
 
 use std::net::IpAddr;
 
-pub use ends::Ends;
+pub use ends::{Ends, address_places};
 pub use ports::{PortError, PortRange};
 pub use prefix::{Prefix, PrefixError};
 

@@ -14,9 +14,10 @@ use crate::scenario::departures::Departures;
 use crate::scenario::rate::FlowRate;
 use crate::scenario::schema::{FactorText, TimeText};
 use crate::scenario::session::{
-    AddressPool, AddressRange, PoolOrder, PortPool, in_sessions_per_second,
+    AddressPool, AddressRange, PoolOrder, PortPool, is_one, one, per_second,
 };
 use crate::scenario::{FlowSpec, is_default};
+use crate::values::gcd;
 use crate::values::session::Pool;
 
 /// Copies of a capture: when they start, and between whom they are.
@@ -175,13 +176,13 @@ impl Copies {
     /// What is invalid, and the key; parts of a key are separated by dots.
     pub(super) fn check(&self) -> Result<(), (&'static str, Fault)> {
         self.rate.check().map_err(|why| ("rate", why))?;
-        each(&self.rate, counts_copies).map_err(|why| ("rate", why))?;
+        self.rate.each(counts_copies).map_err(|why| ("rate", why))?;
         self.departures.check().map_err(|why| ("departures", why))?;
         let starts = self.starts().map_err(|why| ("multiply", why))?;
         if self.multiply != Factor::ONE && self.rate.is_unlimited() {
             return Err((
                 "multiply",
-                fault!("there is no rate to multiply"; "give a 'rate', for example 1000/s"),
+                fault!("'multiply' needs a rate"; "give a 'rate', for example 1000/s"),
             ));
         }
         if starts.is_unlimited() && self.count.is_none() {
@@ -282,16 +283,6 @@ fn counts_copies(rate: &Rate) -> Result<(), Fault> {
     }
 }
 
-/// Looks at each rate that it has.
-fn each(rate: &FlowRate, look: impl Fn(&Rate) -> Result<(), Fault>) -> Result<(), Fault> {
-    match rate {
-        FlowRate::Fixed(rate) => look(rate),
-        FlowRate::Steps(steps) => steps.rates.values().try_for_each(look),
-        FlowRate::Ramp(ramp) => [&ramp.from, &ramp.to].into_iter().try_for_each(look),
-        FlowRate::Sine(sine) => [&sine.mean, &sine.amplitude].into_iter().try_for_each(look),
-    }
-}
-
 /// So many times a rate, exactly.
 fn multiplied(rate: FrameRate, by: Factor) -> Result<FrameRate, Fault> {
     let (times, parts) = by.fraction();
@@ -299,31 +290,12 @@ fn multiplied(rate: FrameRate, by: Factor) -> Result<FrameRate, Fault> {
         u128::from(rate.frames).saturating_mul(times.into()),
         u128::from(rate.per.get()).saturating_mul(parts.into()),
     );
-    let divisor = greatest_common_divisor(product.0, product.1).max(1);
+    let divisor = gcd(product.0, product.1).max(1);
     let whole = |number: u128| u64::try_from(number / divisor);
     match (whole(product.0), whole(product.1)) {
         (Ok(frames), Ok(per)) => Ok(FrameRate { frames, per: Nanos::new(per) }),
         _ => Err(fault!("{by} this rate has too many digits"; "write the rate itself")),
     }
-}
-
-fn greatest_common_divisor(a: u128, b: u128) -> u128 {
-    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
-}
-
-fn per_second<S: serde::Serializer>(rate: &FlowRate, serializer: S) -> Result<S::Ok, S::Error> {
-    match in_sessions_per_second(rate) {
-        Some(text) => serializer.collect_str(&text),
-        None => rate.serialize(serializer),
-    }
-}
-
-fn one() -> NonZeroU32 {
-    NonZeroU32::MIN
-}
-
-fn is_one(count: &NonZeroU32) -> bool {
-    *count == one()
 }
 
 #[cfg(test)]
@@ -373,7 +345,7 @@ mod tests {
             ),
             ("copies: { rate: 1Mbps }", "does not count copies; write for example 1000/s"),
             ("copies: { rate: 10% }", "does not count copies"),
-            ("copies: { count: 3, multiply: 2x }", "copies.multiply: there is no rate to multiply"),
+            ("copies: { count: 3, multiply: 2x }", "copies.multiply: 'multiply' needs a rate"),
             ("copies: { rate: 1/s, servers: { ports: 80 } }", "unknown key 'ports'"),
             ("copies: { rate: 1/s, clients: { mac: 02:00:00:00:00:01 } }", "unknown key 'mac'"),
             (

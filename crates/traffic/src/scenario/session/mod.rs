@@ -584,7 +584,7 @@ fn in_sessions(problem: Invalid, name: &str) -> Invalid {
 
 /// A rate that changes while it holds counts sessions: it is a number a second.
 fn check_counted(rate: &FlowRate) -> Result<(), Fault> {
-    each(rate, |rate| match rate {
+    rate.each(|rate| match rate {
         Rate::Frames(_) | Rate::Unlimited => Ok(()),
         _ => Err(fault!("'{rate}' does not count sessions"; "write for example 1000/s")),
     })
@@ -592,22 +592,12 @@ fn check_counted(rate: &FlowRate) -> Result<(), Fault> {
 
 /// A rate of sessions is a number a second, or a bit rate.
 fn check_rate(rate: &FlowRate) -> Result<(), Fault> {
-    each(rate, |rate| match rate {
+    rate.each(|rate| match rate {
         Rate::LinkShare(_) => Err(fault!(
             "'{rate}' does not say how many sessions start"; "write for example 1000/s or 100Mbps"
         )),
         _ => Ok(()),
     })
-}
-
-/// Looks at each rate that it has.
-fn each(rate: &FlowRate, look: impl Fn(&Rate) -> Result<(), Fault>) -> Result<(), Fault> {
-    match rate {
-        FlowRate::Fixed(rate) => look(rate),
-        FlowRate::Steps(steps) => steps.rates.values().try_for_each(look),
-        FlowRate::Ramp(ramp) => [&ramp.from, &ramp.to].into_iter().try_for_each(look),
-        FlowRate::Sine(sine) => [&sine.mean, &sine.amplitude].into_iter().try_for_each(look),
-    }
 }
 
 /// A rate of sessions as people write it, 1000/s rather than 1kpps, and 0.5/s rather than 0.5pps; `None`: as other rates.
@@ -621,7 +611,11 @@ pub fn in_sessions_per_second(rate: &FlowRate) -> Option<String> {
     number.map(|number| format!("{number}/s"))
 }
 
-fn per_second<S: serde::Serializer>(rate: &FlowRate, serializer: S) -> Result<S::Ok, S::Error> {
+/// Writes a rate of sessions, or of whatever else is counted, as people write it.
+pub(crate) fn per_second<S: serde::Serializer>(
+    rate: &FlowRate,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     match in_sessions_per_second(rate) {
         Some(text) => serializer.collect_str(&text),
         None => rate.serialize(serializer),
@@ -636,11 +630,11 @@ fn is_first(count: &NonZeroU64) -> bool {
     *count == first()
 }
 
-fn one() -> NonZeroU32 {
+pub(crate) fn one() -> NonZeroU32 {
     NonZeroU32::MIN
 }
 
-fn is_one(burst: &NonZeroU32) -> bool {
+pub(crate) fn is_one(burst: &NonZeroU32) -> bool {
     *burst == one()
 }
 
