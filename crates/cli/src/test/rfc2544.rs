@@ -122,6 +122,11 @@ struct MethodArgs {
     /// How close the bounds of the throughput come [default: 0.5%]
     #[arg(long, value_name = "PERCENT", value_parser = values::share)]
     width: Option<f64>,
+    /// How many times the throughput is searched for; several give its mean within 95 % [default: 1]
+    ///
+    /// The lowest is the throughput, at which the other measurements are made.
+    #[arg(long, value_name = "N", value_parser = searches)]
+    repeat: Option<u32>,
     /// What a trial may lose and still be good [default: 0%]
     #[arg(long, value_name = "PERCENT", value_parser = values::share, conflicts_with = "mlr")]
     loss_tolerance: Option<f64>,
@@ -145,6 +150,11 @@ struct MethodArgs {
     /// How many latency trials there are [default: 20, with --quick 3]
     #[arg(long, value_name = "N", value_parser = count)]
     latency_trials: Option<u32>,
+    /// The JSON of a latency test with a cable in the place of the device: the latency of the tester itself
+    ///
+    /// It is shown beside that of the device, by frame size, and subtracted from nothing.
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
     /// A step of the frame loss rate, of the highest load [default: 10%]
     #[arg(long, value_name = "PERCENT", value_parser = step)]
     loss_step: Option<f64>,
@@ -228,6 +238,10 @@ fn count(text: &str) -> Result<u32, Fault> {
     values::within(text, 1..=10_000).map(|count| count as u32)
 }
 
+fn searches(text: &str) -> Result<u32, Fault> {
+    values::within(text, 1..=100).map(|count| count as u32)
+}
+
 fn goal(text: &str) -> Result<Goal, Fault> {
     let mut goal = ndr();
     let mut initial = None;
@@ -301,7 +315,8 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     scenario.run.settle = args.method.settle.unwrap_or(usual);
     let test =
         Rfc2544 { title: args.title.title.clone(), ..method(&args.method, scenario, output)? };
-    let before = args.method.resume.as_deref().map(read).transpose()?.flatten();
+    let before = args.method.resume.as_deref();
+    let before = before.map(|path| kept(path, "--resume", CUT_OFF)).transpose()?.flatten();
     args.method.resume.as_deref().map(probe).transpose()?;
     let signals = Signals::watch()?;
     let mut observer = output.shown();
@@ -377,6 +392,7 @@ fn method(args: &MethodArgs, scenario: Scenario, output: &Output) -> Result<Rfc2
         required: args.at_least,
         goals,
         search,
+        searches: args.repeat.unwrap_or(1),
         trial,
         pause: args.pause.unwrap_or(quick(Nanos::ZERO, rfc2544::PAUSE)),
         learn_each: !args.quick,
@@ -402,6 +418,11 @@ fn method(args: &MethodArgs, scenario: Scenario, output: &Output) -> Result<Rfc2
             args.recovery_trials.unwrap_or(fewer(3, rfc2544::RECOVERY.2)),
         ),
         reset: args.reset_time,
+        baseline: args
+            .baseline
+            .as_deref()
+            .map(|path| baseline(path, has(Measure::Latency)))
+            .transpose()?,
         title: None,
         version: VERSION.to_owned(),
         command_line: output.options().command_line,
@@ -476,9 +497,29 @@ fn beside(path: &Path) -> PathBuf {
     PathBuf::from(beside)
 }
 
-/// A test as far as it went; `None` where there is no such file yet.
-fn read(path: &Path) -> Result<Option<TestReport>, Failure> {
-    let at = || format!("--resume {}", path.display());
+/// The latency test without a device.
+fn baseline(path: &Path, latency: bool) -> Result<Box<TestReport>, Failure> {
+    let at = || format!("--baseline {}", path.display());
+    if !latency {
+        let why = "the latency is not measured, and nothing would be shown beside it";
+        return Err(Failure::usage(why).at(at()).hint("add --measure latency"));
+    }
+    let hint =
+        "give what '--measure latency --json FILE' wrote with a cable in the place of the device";
+    let test = kept(path, "--baseline", hint)?
+        .filter(|test| test.sizes.iter().any(|size| size.latency.is_some()));
+    let test = test.ok_or_else(|| {
+        Failure::usage("there is no test in it that measured a latency").at(at()).hint(hint)
+    });
+    test.map(Box::new)
+}
+
+/// What --resume has to name.
+const CUT_OFF: &str = "give the file of a test that was cut off, or a new name";
+
+/// A test as it was kept, as far as it went, in the file of a flag; `None` where there is no such file yet.
+fn kept(path: &Path, flag: &str, hint: &'static str) -> Result<Option<TestReport>, Failure> {
+    let at = || format!("{flag} {}", path.display());
     let bytes = match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Ok(about) if !about.is_file() => {
@@ -495,9 +536,7 @@ fn read(path: &Path) -> Result<Option<TestReport>, Failure> {
     if bytes.is_empty() {
         return Ok(None);
     }
-    let test = rfc2544::read(&bytes).map_err(|why| {
-        Failure::usage(why).at(at()).hint("give the file of a test that was cut off, or a new name")
-    })?;
+    let test = rfc2544::read(&bytes).map_err(|why| Failure::usage(why).at(at()).hint(hint))?;
     Ok(Some(test))
 }
 

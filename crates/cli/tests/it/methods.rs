@@ -166,6 +166,43 @@ fn rfc2544_measures_goes_on_and_writes_every_form() {
     assert!(fs::read_to_string(junit).unwrap().contains("<failure"));
 }
 
+/// A cable in memory in the place of the device, and of the cable: the test beside itself.
+#[test]
+fn rfc2544_searches_again_and_shows_the_tester_alone() {
+    let scratch = Scratch::new("rfc2544-repeat");
+    let (file, alone) = (lab(&scratch, ""), scratch.path("alone.json"));
+    let line = format!(
+        "test rfc2544 {file} --quick --trial 100ms --max-rate 5kpps --sizes 64B,1518B --measure latency --latency-time 100ms --repeat 3"
+    );
+    let line: Vec<&str> = line.split_whitespace().collect();
+    let first = run(&[&line[..], &["--json", &alone]].concat());
+    assert_eq!(first.code, 0, "{first:?}");
+    assert!(
+        first.out.contains("64B: 3 searches, each: 5.00000 kpps, 5.00000 kpps, 5.00000 kpps"),
+        "{}",
+        first.out
+    );
+    assert!(!first.out.contains("tester alone"), "{}", first.out);
+    let page = scratch.path("page.html");
+    let beside = run(&[&line[..], &["--baseline", &alone, "--html", &page]].concat());
+    assert_eq!(beside.code, 0, "{beside:?}");
+    let rows = beside.out.lines().filter(|line| line.contains("  tester alone  ")).count();
+    assert_eq!(rows, 2, "{}", beside.out);
+    assert!(fs::read_to_string(page).unwrap().contains("tester alone"));
+    let json = run(&[&line[..], &["--baseline", &alone, "--json", "-"]].concat());
+    let of: Value = serde_json::from_str(&json.out).unwrap();
+    let kept: Value = serde_json::from_str(&fs::read_to_string(&alone).unwrap()).unwrap();
+    for (size, before) in
+        of["sizes"].as_array().unwrap().iter().zip(kept["sizes"].as_array().unwrap())
+    {
+        let baseline = &size["latency"]["baseline"];
+        assert_eq!(baseline["started"], kept["started"]);
+        assert_eq!(baseline["tagged_mean_ns"], before["latency"]["tagged_mean_ns"]);
+        assert_eq!(baseline["delay_ns"]["max"], before["latency"]["delay_ns"][2]["max"]);
+        assert_eq!(size["throughput"][0]["searches"]["each"].as_array().unwrap().len(), 3);
+    }
+}
+
 #[test]
 fn rfc2544_refuses_what_it_would_not_do() {
     let scratch = Scratch::new("rfc2544-wrong");
@@ -189,6 +226,10 @@ fn rfc2544_refuses_what_it_would_not_do() {
         (&[&file, "--max-rate", "1kpps", "--resume", &nowhere], "the test cannot be kept"),
         (&[&file, "--max-rate", "1kpps", "--csv", &cut, "--json", &cut], "too"),
         (&["--from", "lo", "--to", "lo", "--destination", "10.0.0.2"], "no device between them"),
+        (&[&file, "--max-rate", "1kpps", "--repeat", "0"], "from 1 to 100"),
+        (&[&file, "--max-rate", "1kpps", "--baseline", &cut], "the latency is not measured"),
+        (&[&file, "--measure", "latency", "--baseline", &cut], "not the JSON of a test"),
+        (&[&file, "--measure", "latency", "--baseline", &nowhere], "no test in it"),
         (&[], "--from is missing"),
     ] {
         let refused = run(&[&["test", "rfc2544"], line].concat());

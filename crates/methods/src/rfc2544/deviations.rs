@@ -91,7 +91,7 @@ pub(super) fn of(test: &Rfc2544) -> Vec<String> {
     note(
         test.measured.latency,
         "delays are from before the first bit of a frame is handed over until the whole frame was received: longer than the latency of RFC \
-         1242 §3.8 by what the tester itself takes, which a cable in the place of the device shows"
+         1242 §3.8 by what the tester itself takes, which a cable in the place of the device shows (--baseline)"
             .to_owned(),
     );
     note(

@@ -46,6 +46,8 @@ pub struct Rfc2544 {
     pub goals: Vec<Goal>,
     /// "binary search" or "MLRsearch".
     pub search: &'static str,
+    /// How many times the throughput is searched for.
+    pub searches: u32,
     /// How long a full trial takes.
     pub trial: Nanos,
     /// How long a device is left alone after a trial.
@@ -64,6 +66,8 @@ pub struct Rfc2544 {
     pub recovery: (Nanos, Nanos, u32),
     /// How long frames are sent while somebody resets the device.
     pub reset: Nanos,
+    /// The latency test with a cable in the place of the device, beside which latencies are shown.
+    pub baseline: Option<Box<TestReport>>,
     /// What the result is headed with, as the name of the device.
     pub title: Option<String>,
     /// The version of the program.
@@ -102,6 +106,7 @@ impl Rfc2544 {
             required: None,
             goals: vec![Goal::rfc2544(0.0, trial.get() as f64 / 1e9, width)],
             search: BINARY,
+            searches: 1,
             trial,
             pause: Nanos::ZERO,
             learn_each: false,
@@ -111,6 +116,7 @@ impl Rfc2544 {
             bursts: (Nanos::from_millis(200), 2),
             recovery: (Nanos::from_millis(500), Nanos::from_secs(2), 2),
             reset: Nanos::from_secs(2),
+            baseline: None,
             title: None,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             command_line: Vec::new(),
@@ -238,6 +244,7 @@ impl Rfc2544 {
                 width,
                 required: self.required.map(|rate| rate.to_string()),
                 measured: self.measured.names(),
+                searches: self.searches,
             },
             scenario: self.scenario.to_json().ok().and_then(|json| Json::parse(&json)),
             sizes: Vec::new(),
@@ -295,6 +302,7 @@ fn differences(before: &TestReport, now: &TestReport) -> Vec<String> {
         ("highest load", then.max_load.clone(), of.max_load.clone()),
         ("width", then.width.to_string(), of.width.to_string()),
         ("required throughput", required(then), required(of)),
+        ("number of searches", then.searches.to_string(), of.searches.to_string()),
         ("measurements", then.measured.join(" "), of.measured.join(" ")),
     ];
     let mut all: Vec<String> = pairs

@@ -1,12 +1,15 @@
 //! What is measured with frames of one size.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::time::Instant;
 
 use wirebeat_report::model::Report;
+use wirebeat_report::student::mean_within;
 use wirebeat_report::test_report::{
-    BackToBack, BurstRepetition, Latency, LossRate, SearchOutcome, SizeReport, TestReport,
-    Throughput, TrialReport,
+    self, BackToBack, BurstRepetition, Latency, LossRate, Search, SearchOutcome, SizeReport,
+    TestReport, Throughput, TrialReport,
 };
 use wirebeat_run::RunError;
 use wirebeat_search::{
@@ -211,19 +214,18 @@ impl SizeTest<'_> {
         max: f64,
     ) -> Step {
         let search = self.search(max);
-        loop {
+        let mut searches = Searches::of(&search, &trials(&report.sizes[self.place]));
+        while searches.done.len() < self.method.searches as usize {
             // nothing comes through, and lower loads would take hours to say so
             if is_dead(&report.sizes[self.place]) {
                 return Ok(());
             }
-            match search.next(&trials(&report.sizes[self.place])) {
-                Next::Trial { load, seconds } => {
-                    let time = Nanos::new((seconds * 1e9).round() as u64);
-                    self.offer((THROUGHPUT, load, time), bench, report, watch)?;
-                }
-                Next::Done | Next::NoConvergence => return Ok(()),
-            }
+            let (load, seconds) = searches.next;
+            let time = Nanos::new((seconds * 1e9).round() as u64);
+            self.offer((THROUGHPUT, load, time), bench, report, watch)?;
+            searches.take(&search, &trials(&report.sizes[self.place]));
         }
+        Ok(())
     }
 
     fn search(&self, max: f64) -> ThroughputSearch {
@@ -232,10 +234,14 @@ impl SizeTest<'_> {
         ThroughputSearch { goals: self.method.goals.clone(), max, min }
     }
 
-    /// The throughput for the first goal.
+    /// The throughput for the first goal: the lowest that a search came to.
     pub(super) fn found(&self, report: &TestReport) -> Option<f64> {
         let goal = self.method.goals.first()?;
-        Bounds::of(goal, &trials(&report.sizes[self.place])).lower
+        let of = &report.sizes[self.place];
+        let all = trials(of);
+        let searches = Searches::of(&self.search(of.max_frames_per_second?), &all);
+        let bounds = searches.all().map(|(of, _)| Bounds::of(goal, &all[of]).lower);
+        bounds.min_by(|one, other| by_load(*one, *other)).flatten()
     }
 
     fn latency(&self, bench: &mut Bench, report: &mut TestReport, watch: &mut Watch<'_>) -> Step {
@@ -253,6 +259,7 @@ impl SizeTest<'_> {
                 tagged_mean_ns,
                 delay_ns,
                 uncertainty_ns,
+                baseline: None,
             });
         }
         let made = |report: &TestReport| {
@@ -323,12 +330,17 @@ impl SizeTest<'_> {
         let search = self.search(max);
         let of = &report.sizes[self.place];
         let all = trials(of);
-        let next = search.next(&all);
+        let searches = Searches::of(&search, &all);
         let results: Vec<Throughput> = self
             .method
             .goals
             .iter()
-            .map(|goal| result(goal, of, &all, (&next, max, lengths)))
+            .filter_map(|goal| {
+                let each = searches
+                    .all()
+                    .map(|(place, next)| result(goal, of, &all[place], (&next, max, lengths)));
+                lowest(each.collect(), self.method.searches > 1)
+            })
             .collect();
         let loss_rate = of.trials.iter().filter(|trial| trial.purpose == LOSS_RATE);
         let loss_rate = loss_rate.map(|trial| LossRate {
@@ -347,6 +359,10 @@ impl SizeTest<'_> {
             let sum: f64 = latency.tagged_ns.iter().map(|ns| *ns as f64).sum();
             let count = latency.tagged_ns.len();
             latency.tagged_mean_ns = (count > 0).then(|| sum / count as f64);
+            latency.baseline = self.method.baseline.as_ref().and_then(|test| {
+                let same = test.sizes.iter().find(|size| size.size == of.size)?;
+                Some(same.latency.as_ref()?.as_baseline(test))
+            });
         }
         report.findings = findings::of(report);
     }
@@ -459,6 +475,84 @@ fn without_series(mut report: Report) -> Report {
     report.without_histograms()
 }
 
+/// The trials of a size, by the search that each belongs to: a search ends with the trial after which it asks for no more.
+struct Searches {
+    /// Those that are over, with how.
+    done: Vec<(Range<usize>, Next)>,
+    /// Where the one that goes on begins.
+    begun: usize,
+    /// What it asks for.
+    next: (f64, f64),
+    /// Trials that were looked at.
+    seen: usize,
+}
+
+impl Searches {
+    fn of(search: &ThroughputSearch, trials: &[Trial]) -> Searches {
+        let next = (search.max, 0.0);
+        let mut searches = Searches { done: Vec::new(), begun: 0, next, seen: 0 };
+        searches.ask(search, &[]);
+        searches.take(search, trials);
+        searches
+    }
+
+    /// Looks at the trials that were made since.
+    fn take(&mut self, search: &ThroughputSearch, trials: &[Trial]) {
+        while self.seen < trials.len() {
+            self.seen += 1;
+            self.ask(search, &trials[self.begun..self.seen]);
+        }
+    }
+
+    fn ask(&mut self, search: &ThroughputSearch, trials: &[Trial]) {
+        match search.next(trials) {
+            Next::Trial { load, seconds } => self.next = (load, seconds),
+            over => {
+                self.done.push((self.begun..self.seen, over));
+                self.begun = self.seen;
+                if let Next::Trial { load, seconds } = search.next(&[]) {
+                    self.next = (load, seconds);
+                }
+            }
+        }
+    }
+
+    /// Each search, the one that goes on too where it has trials, or where there is no other.
+    fn all(&self) -> impl Iterator<Item = (Range<usize>, Next)> {
+        let (load, seconds) = self.next;
+        let open = (self.begun..self.seen, Next::Trial { load, seconds });
+        let open = (self.begun < self.seen || self.done.is_empty()).then_some(open);
+        self.done.iter().cloned().chain(open)
+    }
+}
+
+/// Of two loads that are borne, or none.
+fn by_load(one: Option<f64>, other: Option<f64>) -> Ordering {
+    one.unwrap_or(0.0).total_cmp(&other.unwrap_or(0.0))
+}
+
+/// The lowest of the throughputs that searches came to, with all of them where several were asked for.
+fn lowest(each: Vec<Throughput>, several: bool) -> Option<Throughput> {
+    let of = |one: &Throughput| Search { outcome: one.outcome, lower: one.lower, upper: one.upper };
+    let told: Vec<Search> = each.iter().map(of).collect();
+    // what a search that goes on has so far says nothing of the mean
+    let found: Option<Vec<f64>> = told
+        .iter()
+        .filter(|one| one.outcome != SearchOutcome::Unfinished)
+        .map(|one| one.lower.filter(|_| one.outcome == SearchOutcome::Found))
+        .collect();
+    let (mean, within) = match found.as_deref().and_then(mean_within) {
+        Some((mean, Some(within))) => (Some(mean), Some(within)),
+        _ => (None, None),
+    };
+    let over = |one: &Throughput| one.outcome != SearchOutcome::Unfinished;
+    let any = each.iter().any(over);
+    let candidates = each.into_iter().filter(|one| over(one) || !any);
+    let lowest = candidates.min_by(|one, other| by_load(one.lower, other.lower));
+    let searches = several.then_some(test_report::Searches { each: told, mean, within });
+    lowest.map(|lowest| Throughput { searches, ..lowest })
+}
+
 /// The trials that say something of the throughput, for a search.
 fn trials(of: &SizeReport) -> Vec<Trial> {
     of_purpose(of, THROUGHPUT)
@@ -535,6 +629,7 @@ fn result(
         frames,
         // of one or two frames it says nothing
         loss_below: (frames > 3 && lost == 0).then(|| RULE_OF_THREE / frames as f64),
+        searches: None,
     }
 }
 
@@ -619,6 +714,73 @@ mod tests {
             searched(&[trial(6_000, 197, late), trial(3_000, 9, None), trial(2_990, 0, late)]);
         assert!(!of_device.limited_by_tester && !of_device.at_least, "{of_device:?}");
         assert!(searched(&[trial(6_000, 0, None)]).at_least);
+    }
+
+    /// Trials of a device that bears `borne`.
+    fn trials_of(search: &ThroughputSearch, borne: f64, count: usize) -> Vec<Trial> {
+        let (mut all, mut now) = (Vec::new(), Vec::new());
+        while all.len() < count {
+            let Next::Trial { load, seconds } = search.next(&now) else {
+                now.clear();
+                continue;
+            };
+            let loss_ratio = (1.0 - borne / load).max(0.0);
+            now.push(Trial { load, intended: load, seconds, loss_ratio });
+            all.push(Trial { load, intended: load, seconds, loss_ratio });
+        }
+        all
+    }
+
+    #[test]
+    fn trials_belong_to_searches_one_after_the_other() {
+        let goals = vec![Goal::rfc2544(0.0, 1.0, 0.01)];
+        let search = ThroughputSearch { goals, max: 1_000.0, min: 1.0 };
+        let none = Searches::of(&search, &[]);
+        assert_eq!((none.done.len(), none.next.0, none.all().count()), (0, 1_000.0, 1));
+        let all = trials_of(&search, 333.0, 60);
+        let whole = Searches::of(&search, &all);
+        let lengths: Vec<usize> = whole.done.iter().map(|(of, _)| of.len()).collect();
+        assert!(lengths.len() > 2 && lengths.windows(2).all(|two| two[0] == two[1]), "{lengths:?}");
+        // told trial by trial, and in one
+        let mut told = Searches::of(&search, &all[..7]);
+        told.take(&search, &all);
+        assert_eq!((told.done, told.next), (whole.done.clone(), whole.next));
+        assert!(whole.all().all(|(of, _)| all[of.start].load == 1_000.0));
+    }
+
+    #[test]
+    fn a_mean_is_of_searches_that_found_both_bounds() {
+        let of = |outcome, lower| Throughput {
+            loss_ratio: 0.0,
+            exceed_ratio: 0.0,
+            trial_ns: 0,
+            duration_sum_ns: 0,
+            outcome,
+            lower,
+            upper: None,
+            conditional: None,
+            frame_bits_per_second: None,
+            line_bits_per_second: None,
+            of_max: None,
+            frames: 0,
+            loss_below: None,
+            searches: None,
+        };
+        use SearchOutcome::{AtLeast, Found, NothingBorne, Unfinished};
+        let told = |each: &[(SearchOutcome, Option<f64>)]| {
+            let each = each.iter().map(|(outcome, lower)| of(*outcome, *lower)).collect();
+            let lowest = lowest(each, true).unwrap();
+            (lowest.outcome, lowest.lower, lowest.searches.unwrap().mean)
+        };
+        let (one, three) = ((Found, Some(1.0)), (Found, Some(3.0)));
+        assert_eq!(told(&[three, one]), (Found, Some(1.0), Some(2.0)));
+        assert_eq!(told(&[three, (AtLeast, Some(4.0))]), (Found, Some(3.0), None));
+        assert_eq!(told(&[three, (NothingBorne, None)]), (NothingBorne, None, None));
+        assert_eq!(told(&[three]), (Found, Some(3.0), None));
+        // what goes on has nothing to say, unless it is all there is
+        assert_eq!(told(&[three, one, (Unfinished, Some(0.5))]), (Found, Some(1.0), Some(2.0)));
+        assert_eq!(told(&[(Unfinished, Some(0.5))]), (Unfinished, Some(0.5), None));
+        assert!(lowest(vec![of(Found, Some(1.0))], false).unwrap().searches.is_none());
     }
 
     #[test]

@@ -43,12 +43,20 @@ fn frames(frames: u64) -> MaxLoad {
     MaxLoad::Rate(Rate::Frames(FrameRate { frames, per: Nanos::from_secs(1) }))
 }
 
+/// The one flow of most tests.
+const FLOW: &str =
+    "x: { from: a, to: b, packet: [ { ipv4: { destination: 10.77.0.2 } }, { udp: {} } ] }";
+
 fn method(trial: Nanos, max: MaxLoad) -> Rfc2544 {
-    let text = "ports: { a: { interface: wb0, namespace: a, engine: packet }, b: { interface: wb1, namespace: b, engine: packet } }\n\
-                flows: { x: { from: a, to: b, packet: [ { ipv4: { destination: 10.77.0.2 } }, { udp: {} } ] } }\n\
-                run: { settle: 100ms }\n";
-    let scenario = Scenario::from_yaml(text, "test").unwrap_or_else(|error| panic!("{error}"));
-    let size = ("64B".to_owned(), "64B".parse().unwrap());
+    with(FLOW, "64B", (trial, max))
+}
+
+/// Flows with frames of a size.
+fn with(flows: &str, size: &str, (trial, max): (Nanos, MaxLoad)) -> Rfc2544 {
+    let ports = "ports: { a: { interface: wb0, namespace: a, engine: packet }, b: { interface: wb1, namespace: b, engine: packet } }";
+    let text = format!("{ports}\nflows: {{ {flows} }}\nrun: {{ settle: 100ms }}\n");
+    let scenario = Scenario::from_yaml(&text, "test").unwrap_or_else(|error| panic!("{error}"));
+    let size = (size.to_owned(), size.parse().unwrap());
     Rfc2544 {
         version: "test".to_owned(),
         ..Rfc2544::throughput(scenario, size, (trial, max, 0.005))
@@ -103,6 +111,93 @@ fn the_throughput_of_a_line_is_found() {
 #[test]
 fn the_throughput_of_a_fast_line_is_found() {
     throughput_of_a_line(20_000);
+}
+
+/// Three searches for one limit, which the mean is near, and what one search cannot say: how sure that is.
+#[test]
+fn a_throughput_is_searched_for_several_times() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let _alone = alone();
+    let (rate, trial) = (2_000, Nanos::from_secs(1));
+    let device = known(Limits { bucket: Some(tokens(rate, rate / 20)), ..Limits::default() });
+    // each begins with a full bucket
+    let pause = Nanos::from_millis(100);
+    let method = Rfc2544 { searches: 3, pause, ..method(trial, frames(rate * 4)) };
+    let report = test(&method, &device.bed);
+    let found = &only(&report).throughput[0];
+    let searches = found.searches.as_ref().unwrap();
+    assert_eq!(searches.each.len(), 3, "{searches:?}");
+    assert!(searches.each.iter().all(|one| one.outcome == SearchOutcome::Found), "{searches:?}");
+    let lowest = searches.each.iter().filter_map(|one| one.lower).fold(f64::INFINITY, f64::min);
+    assert_eq!(found.lower, Some(lowest));
+    let borne = rate as f64 * 1.05;
+    let (mean, within) = (searches.mean.unwrap(), searches.within.unwrap());
+    assert!((mean / borne - 1.0).abs() < 0.01 && within < 0.05 * borne, "{searches:?}");
+}
+
+/// A line of so many bits a second with a depth of a twentieth of that, which trials of a second therefore find 5 % faster.
+/// `exact`: how far what is found may be from that, as a share.
+fn borne_of_a_line(flows: &str, size: &str, (bits_per_second, exact): (u64, f64)) -> TestReport {
+    let depth = bits_per_second / 8 / 20;
+    let bucket = TokenBucket { bits_per_second, depth, ..TokenBucket::default() };
+    let device = known(Limits { bucket: Some(bucket), ..Limits::default() });
+    let method = with(flows, size, (Nanos::from_secs(1), frames(20_000)));
+    let report = test(&method, &device.bed);
+    let found = &only(&report).throughput[0];
+    assert_eq!(found.outcome, SearchOutcome::Found, "{:#?}", only(&report).trials);
+    let error = found.line_bits_per_second.unwrap() / (bits_per_second as f64 * 1.05) - 1.0;
+    assert!(error.abs() < exact, "{error}: {:#?}", only(&report).trials);
+    report
+}
+
+/// The line limits the way there. Each port sends the load, so that twice as much goes through the device.
+#[test]
+fn both_ways_are_loaded_at_once() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let _alone = alone();
+    let back =
+        "y: { from: b, to: a, packet: [ { ipv4: { destination: 10.77.0.1 } }, { udp: {} } ] }";
+    let report = borne_of_a_line(&format!("{FLOW}, {back}"), "64B", (2_000 * BITS, 0.015));
+    let size = only(&report);
+    assert_eq!(size.sending_ports, 2);
+    for trial in &size.trials {
+        assert!((trial.sent as f64 / trial.offered - 2.0).abs() < 0.01, "{trial:?}");
+    }
+}
+
+/// Seven of 64, four of 594 and one of 1518 bytes: the line bears as many bits as with frames of one size. The sizes of a trial are drawn, and
+/// the mean of 2,700 of them is within 6 % of what it is in the long run (three standard errors).
+#[test]
+fn a_mix_of_sizes_is_borne_as_its_bits_are() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let _alone = alone();
+    let report = borne_of_a_line(FLOW, "imix", (8_000_000, 0.06));
+    let mean = only(&report).frame_bytes.unwrap();
+    assert!((350.0..375.0).contains(&mean), "{mean}");
+}
+
+#[test]
+fn frames_of_ipv6_have_their_own_smallest_size() {
+    require!(Capability::NetworkNamespaces, Capability::Bpf);
+    let _alone = alone();
+    let flow = "x: { from: a, to: b, packet: [ { ethernet: { source: 02:00:00:00:00:01, destination: 02:00:00:00:00:02 } }, \
+                { ipv6: { source: '2001:db8::1', destination: '2001:db8::2' } }, { udp: { destination: 9 } } ] }";
+    let report = borne_of_a_line(flow, "82B", (2_000 * (82 + 20) * 8, 0.015));
+    assert_eq!(only(&report).frame_bytes, Some(82.0));
+}
+
+#[test]
+fn jumbo_frames_pass_where_the_mtu_lets_them() {
+    require!(Capability::NetworkNamespaces);
+    let _alone = alone();
+    let jumbo = wirebeat_testbed::Options { mtu: 9_000, ..Default::default() };
+    let bed = Testbed::pair(&jumbo).unwrap();
+    let method = with(FLOW, "9018B", (Nanos::from_millis(500), frames(1_000)));
+    let report = test(&method, &bed);
+    let size = only(&report);
+    assert_eq!((size.skipped.as_deref(), size.frame_bytes), (None, Some(9_018.0)));
+    let found = &size.throughput[0];
+    assert_eq!((found.outcome, found.lower), (SearchOutcome::AtLeast, Some(1_000.0)), "{size:#?}");
 }
 
 /// Each thousandth frame is lost: a trial of twice as many finds it, whatever the load, and one that tolerates more bears all.

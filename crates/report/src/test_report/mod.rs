@@ -81,6 +81,14 @@ pub struct Parameters {
     pub required: Option<String>,
     /// What is measured: "throughput", "latency", "loss-rate", "back-to-back", "recovery", "reset".
     pub measured: Vec<String>,
+    /// How many times the throughput is searched for.
+    #[serde(default = "once")]
+    pub searches: u32,
+}
+
+/// Results without the number are of tests with one search.
+fn once() -> u32 {
+    1
 }
 
 /// What was measured with frames of a size.
@@ -149,6 +157,31 @@ pub struct Throughput {
     pub frames: u64,
     /// Of a lower bound at which nothing was lost: with 95 % confidence fewer than this share is (3/n).
     pub loss_below: Option<f64>,
+    /// What several searches came to, of which the lowest is the result above; absent where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub searches: Option<Searches>,
+}
+
+/// What searches for one throughput came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Searches {
+    /// Each search, in the order in which they were made.
+    pub each: Vec<Search>,
+    /// The mean of their lower bounds in frames per second; `null` where fewer than two searches have found one, or one has not.
+    pub mean: Option<f64>,
+    /// How far the true mean is from `mean` in 95 % of all cases (Student's t).
+    pub within: Option<f64>,
+}
+
+/// A search for a throughput.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Search {
+    /// How it ended.
+    pub outcome: SearchOutcome,
+    /// The highest load that is borne, in frames per second.
+    pub lower: Option<f64>,
+    /// The lowest load that is not borne.
+    pub upper: Option<f64>,
 }
 
 /// How a search ended.
@@ -186,6 +219,26 @@ pub struct Latency {
     pub delay_ns: Vec<Stats>,
     /// Nanoseconds that delays are uncertain by; `null` where both ends have one clock.
     pub uncertainty_ns: Option<u64>,
+    /// The latency of the tester itself, back to back; absent where it was not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<Baseline>,
+}
+
+/// The latency of the tester itself, by an earlier test with a cable in the place of the device. It is subtracted from nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Baseline {
+    /// When that test started: RFC 3339, UTC.
+    pub started: String,
+    /// Its command line.
+    pub command_line: Vec<String>,
+    /// The load of a port, in frames per second.
+    pub load: f64,
+    /// The mean of the delays of its tagged frames.
+    pub tagged_mean_ns: Option<f64>,
+    /// How many tagged frames arrived.
+    pub tagged: u64,
+    /// The delays of all frames of its last trial; `null` where none arrived.
+    pub delay_ns: Option<Stats>,
 }
 
 /// What was lost at a load.
@@ -345,6 +398,20 @@ impl SizeReport {
     }
 }
 
+impl Latency {
+    /// The same as what a later test is held beside.
+    pub fn as_baseline(&self, of: &TestReport) -> Baseline {
+        Baseline {
+            started: of.started.clone(),
+            command_line: of.command_line.clone(),
+            load: self.load,
+            tagged_mean_ns: self.tagged_mean_ns,
+            tagged: self.tagged_ns.len() as u64,
+            delay_ns: self.delay_ns.last().cloned(),
+        }
+    }
+}
+
 impl TrialReport {
     /// Whether the tester offered less than was asked for.
     pub fn is_limited(&self) -> bool {
@@ -357,6 +424,9 @@ impl TestReport {
     fn without_histograms(mut self) -> TestReport {
         for size in &mut self.sizes {
             let stats = size.latency.iter_mut().flat_map(|latency| &mut latency.delay_ns);
+            stats.for_each(|stats| stats.histogram = Vec::new());
+            let baseline = size.latency.iter_mut().filter_map(|latency| latency.baseline.as_mut());
+            let stats = baseline.filter_map(|baseline| baseline.delay_ns.as_mut());
             stats.for_each(|stats| stats.histogram = Vec::new());
         }
         let last = self.last_trial.take();

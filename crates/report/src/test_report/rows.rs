@@ -46,6 +46,14 @@ pub(super) fn csv(test: &TestReport) -> String {
             cells[8] = of.trial_ns.to_string();
             cells[9] = of.frames.to_string();
             row(cells);
+            for search in of.searches.iter().flat_map(|searches| &searches.each) {
+                let mut cells = begin("search");
+                cells[3] = of.loss_ratio.to_string();
+                cells[4] = word(search.outcome);
+                cells[6] = real(search.lower);
+                cells[7] = real(search.upper);
+                row(cells);
+            }
         }
         if let Some(of) = &size.latency {
             for tagged in &of.tagged_ns {
@@ -53,6 +61,15 @@ pub(super) fn csv(test: &TestReport) -> String {
                 cells[6] = of.load.to_string();
                 cells[8] = of.trial_ns.to_string();
                 cells[19] = tagged.to_string();
+                row(cells);
+            }
+            if let Some(tester) = &of.baseline {
+                let mut cells = begin("baseline");
+                cells[6] = tester.load.to_string();
+                let delays = tester.delay_ns.as_ref().map(|delays| &delays.percentiles);
+                cells[15] = whole(delays.and_then(|of| of.p50));
+                cells[16] = whole(delays.and_then(|of| of.p99));
+                cells[19] = real(tester.tagged_mean_ns);
                 row(cells);
             }
         }

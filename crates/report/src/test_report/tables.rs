@@ -1,7 +1,8 @@
 //! The tables of a test, one for each thing that was measured, as text, page and Markdown have them.
 
 use super::{
-    BackToBack, Latency, Recovery, Reset, SearchOutcome, SizeReport, TestReport, Throughput,
+    BackToBack, Baseline, Latency, Recovery, Reset, SearchOutcome, Searches, SizeReport,
+    TestReport, Throughput,
 };
 use crate::human;
 use crate::model::Stats;
@@ -102,36 +103,86 @@ fn throughput(test: &TestReport) -> ResultTable {
                 certainty(of).into(),
                 Cell { text: remark(of).to_owned(), bad },
             ]);
+            notes.extend(of.searches.as_ref().map(|searches| in_words(size, of, searches)));
         }
     }
     let heads = &["frame", "loss allowed", "throughput", "on the line", "of max", "loss, 95 %", ""];
     ResultTable { title: "throughput of each sending port", heads, rows, notes }
 }
 
-fn latency(test: &TestReport) -> ResultTable {
-    let row = |size: &SizeReport, of: &Latency| {
-        let last = of.delay_ns.last();
-        let real =
-            |value: fn(&Stats) -> Option<i64>| time(last.and_then(value).map(|ns| ns as f64));
-        vec![
-            size.size.clone().into(),
-            human::fine_frame_rate(of.load).into(),
-            time(of.tagged_mean_ns),
-            time(last.and_then(|stats| stats.mean)),
-            real(|stats| stats.min),
-            real(|stats| stats.percentiles.p50),
-            real(|stats| stats.percentiles.p99),
-            real(|stats| stats.max),
-            human::count(of.tagged_ns.len() as u64).into(),
-        ]
+/// What several searches for a throughput came to.
+fn in_words(size: &SizeReport, of: &Throughput, searches: &Searches) -> String {
+    let name = match of.loss_ratio {
+        0.0 => size.size.clone(),
+        loss => format!("{}, {} loss", size.size, human::percent(loss)),
     };
-    let rows = test.sizes.iter().filter_map(|size| Some(row(size, size.latency.as_ref()?)));
+    let each = searches.each.iter().map(|one| one.lower);
+    let each: Vec<String> =
+        each.map(|lower| lower.map_or_else(|| "-".to_owned(), human::fine_frame_rate)).collect();
+    let mean = match (searches.mean, searches.within) {
+        (Some(mean), Some(within)) => {
+            let (mean, share) = (human::fine_frame_rate(mean), human::percent(within / mean));
+            format!("mean {mean} ± {share} (95 %), ")
+        }
+        _ => String::new(),
+    };
+    let count = match searches.each.len() {
+        1 => "1 search".to_owned(),
+        more => format!("{more} searches"),
+    };
+    format!("{name}: {count}, {mean}each: {}", each.join(", "))
+}
+
+/// The columns of delays, those of all frames from `stats`.
+fn delays(
+    (name, load, tagged_mean): (String, f64, Option<f64>),
+    stats: Option<&Stats>,
+    trials: u64,
+) -> Vec<Cell> {
+    let real = |value: fn(&Stats) -> Option<i64>| time(stats.and_then(value).map(|ns| ns as f64));
+    vec![
+        name.into(),
+        human::fine_frame_rate(load).into(),
+        time(tagged_mean),
+        time(stats.and_then(|stats| stats.mean)),
+        real(|stats| stats.min),
+        real(|stats| stats.percentiles.p50),
+        real(|stats| stats.percentiles.p99),
+        real(|stats| stats.max),
+        human::count(trials).into(),
+    ]
+}
+
+fn latency(test: &TestReport) -> ResultTable {
+    let rows = |size: &SizeReport, of: &Latency| {
+        let count = of.tagged_ns.len() as u64;
+        let first =
+            delays((size.size.clone(), of.load, of.tagged_mean_ns), of.delay_ns.last(), count);
+        let tester = of.baseline.as_ref().map(
+            |Baseline { load, tagged_mean_ns, tagged, delay_ns, .. }| {
+                delays(
+                    ("  tester alone".to_owned(), *load, *tagged_mean_ns),
+                    delay_ns.as_ref(),
+                    *tagged,
+                )
+            },
+        );
+        [first].into_iter().chain(tester).collect::<Vec<_>>()
+    };
+    let all = || test.sizes.iter().filter_map(|size| Some((size, size.latency.as_ref()?)));
+    let baseline = all().find_map(|(_, of)| of.baseline.as_ref());
+    let note = baseline.map(|of| {
+        format!(
+            "tester alone: back to back, without a device, measured at {}; it is subtracted from nothing",
+            of.started
+        )
+    });
     let heads = &["frame", "load", "tagged", "mean", "min", "p50", "p99", "max", "trials"];
     ResultTable {
         title: "latency at the throughput",
         heads,
-        rows: rows.collect(),
-        notes: Vec::new(),
+        rows: all().flat_map(|(size, of)| rows(size, of)).collect(),
+        notes: note.into_iter().collect(),
     }
 }
 

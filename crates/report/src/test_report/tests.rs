@@ -42,6 +42,7 @@ fn throughput(outcome: SearchOutcome, lower: Option<f64>) -> Throughput {
         of_max: lower.map(|lower| lower / 1_488_095.0),
         frames: 45_000_000,
         loss_below: lower.map(|_| 3.0 / 45e6),
+        searches: None,
     }
 }
 
@@ -81,8 +82,26 @@ fn test() -> TestReport {
         trial_ns: 120_000_000_000,
         tagged_ns: vec![21_000, 22_000],
         tagged_mean_ns: Some(21_500.0),
-        delay_ns: vec![stats],
+        delay_ns: vec![stats.clone()],
         uncertainty_ns: None,
+        baseline: Some(Baseline {
+            started: "2026-11-01T00:00:00Z".to_owned(),
+            command_line: vec!["wirebeat".to_owned(), "test".to_owned()],
+            load: 760_000.0,
+            tagged_mean_ns: Some(9_100.0),
+            tagged: 20,
+            delay_ns: Some(Stats { min: Some(8_000), max: Some(70_000), ..stats }),
+        }),
+    });
+    let search = |lower: f64| Search {
+        outcome: SearchOutcome::Found,
+        lower: Some(lower),
+        upper: Some(lower * 1.004),
+    };
+    first.throughput[0].searches = Some(Searches {
+        each: [752_000.0, 750_000.0, 751_000.0].map(search).to_vec(),
+        mean: Some(751_000.0),
+        within: Some(2_484.0),
     });
     first.loss_rate = vec![
         LossRate { load: 1_488_095.0, of_max: 1.0, loss_ratio: 0.49 },
@@ -181,6 +200,7 @@ fn test() -> TestReport {
             width: 0.005,
             required: Some("50%".to_owned()),
             measured: vec!["throughput".to_owned()],
+            searches: 3,
         },
         scenario: None,
         sizes: vec![first, second, third],
