@@ -32,6 +32,10 @@ library() {
     pkg-config --exists "$1" 2>/dev/null || lack "$1" "$2"
 }
 
+module() {
+    /usr/bin/python3 -c "import $1" 2>/dev/null || lack "Python's module $1" "$2"
+}
+
 header() {
     # Debian has some in a folder of the architecture.
     for file in /usr/include/"$1" /usr/include/*-linux-gnu/"$1"; do
@@ -89,6 +93,11 @@ for group in "$@"; do
         program nft nftables
         program wrk wrk
         program chromium chromium
+        program promtool prometheus
+        program pdftotext poppler-utils
+        module jsonschema python3-jsonschema
+        module junitparser python3-junitparser
+        module yaml python3-yaml
         program ITGSend d-itg
         ;;
     guest)

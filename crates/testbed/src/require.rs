@@ -57,6 +57,8 @@ pub enum Capability {
     Driver(&'static str),
     /// A program in the PATH.
     Program(&'static str),
+    /// A module of the Python at `/usr/bin/python3`.
+    PythonModule(&'static str),
 }
 
 impl fmt::Display for Capability {
@@ -77,6 +79,7 @@ impl fmt::Display for Capability {
             Capability::CardTimestamps => "card-timestamps",
             Capability::Driver(driver) => return write!(f, "cards of {driver}"),
             Capability::Program(name) => name,
+            Capability::PythonModule(name) => return write!(f, "python3-{name}"),
         })
     }
 }
@@ -117,6 +120,7 @@ pub fn require(capability: Capability) -> Result<(), Skip> {
         Capability::Sctp => has_file("sctp/eps", "sctp"),
         Capability::CardTimestamps => cards::stamp(),
         Capability::Driver(driver) => cards::have_driver(driver),
+        Capability::PythonModule(name) => python_module(name),
         Capability::Program(name) if on_path(OsStr::new(name)) => Ok(()),
         Capability::Program(name) => Err(format!("there is no program '{name}' in the PATH")),
     };
@@ -141,6 +145,16 @@ fn has_file(name: &str, module: &str) -> Result<(), String> {
     match fs::exists(format!("/proc/thread-self/net/{name}")) {
         Ok(true) => Ok(()),
         _ => Err(format!("this kernel has it not, or not loaded: modprobe {module}")),
+    }
+}
+
+/// The system's Python, whose modules are packages of the system.
+fn python_module(name: &str) -> Result<(), String> {
+    let mut python = Command::new("/usr/bin/python3");
+    python.args(["-c", &format!("import {name}")]).stderr(Stdio::null());
+    match python.status() {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(format!("/usr/bin/python3 has no module '{name}'")),
     }
 }
 

@@ -9,6 +9,7 @@ use wirebeat_report::pictures::quantiles::Quantiles;
 use wirebeat_report::pictures::scale::Unit;
 use wirebeat_report::pictures::xy::{Points, xy};
 use wirebeat_report::student::mean_within;
+use wirebeat_units::human;
 
 use super::super::condition::Condition;
 use super::super::sender::{Load, Sender};
@@ -122,31 +123,37 @@ fn points(
 
 /// Throughput with 147 bytes at 89,285 packets a second: when nothing is short, and under another condition.
 pub fn flood(data: &Data, condition: Option<Condition>) -> Shown {
-    let theory = FLOOD.theory(LINE);
+    beside_ideal(data, condition, FLOOD, "flood")
+}
+
+/// Throughput at a load when nothing is short, and under another condition.
+pub fn beside_ideal(data: &Data, condition: Option<Condition>, load: Load, file: &str) -> Shown {
+    let theory = load.theory(LINE);
     let mut rows = Vec::new();
     for sender in SENDERS {
         let conditions = [Some(Condition::Ideal), condition];
         for (second, condition) in conditions.into_iter().flatten().enumerate() {
-            let values = data.values(sender, (condition, FLOOD), |seen| seen.throughput);
+            let values = data.values(sender, (condition, load), |seen| seen.throughput);
             let (mean, within) = mean_within(&values).unzip();
-            let name = if second == 0 { sender.name() } else { "  stressed" }.to_owned();
+            let name = if second == 0 { sender.name() } else { "  limited" }.to_owned();
             rows.push(MeanRow { name, mean, within: within.flatten(), second: second > 0 });
         }
     }
     let of = condition.unwrap_or(Condition::Ideal);
+    let what = format!("{} bytes at {}/s", load.payload, human::count(load.rate));
     let title = match condition {
-        None => "Throughput, 147 bytes at 89,285/s".to_owned(),
-        Some(condition) => format!("147 bytes at 89,285/s: ideal, and {}", condition.name()),
+        None => format!("Throughput, {what}"),
+        Some(condition) => format!("{what}: ideal, and {}", condition.name()),
     };
-    let limit = Some((theory, "dashed: theory, 69.0 Mbit/s"));
-    let file = format!("flood-{}", of.name().replace(' ', "-").to_lowercase());
-    let picture = means(&file, &title, &rows, limit, Unit::BitRate);
+    let dashed = format!("dashed: theory, {:.1} Mbit/s", theory / 1e6);
+    let file = format!("{file}-{}", of.name().replace(' ', "-").to_lowercase());
+    let picture = means(&file, &title, &rows, Some((theory, &dashed)), Unit::BitRate);
     let sentence = match condition {
-        None => against_theory(data, &SENDERS, of, &[FLOOD]),
+        None => against_theory(data, &SENDERS, of, &[load]),
         Some(condition) => format!(
             "{} {}",
-            against_theory(data, &SENDERS, condition, &[FLOOD]),
-            lost(data, condition, FLOOD)
+            against_theory(data, &SENDERS, condition, &[load]),
+            lost(data, condition, load)
         ),
     };
     (picture, sentence)

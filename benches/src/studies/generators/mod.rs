@@ -207,11 +207,9 @@ fn buffer(data: &Data) -> Chapter {
         Err(why) => return chapter(TITLE, why),
     };
     let loads = [SIXTY, NINETY, data::BEYOND];
-    blocks.push(text(&format!(
-        "{} {}",
-        figures::against_theory(data, &data::SENDERS, condition, &loads),
-        figures::lost(data, condition, data::BEYOND)
-    )));
+    blocks.push(text(&figures::against_theory(data, &data::SENDERS, condition, &loads)));
+    let beyond = figures::beside_ideal(data, Some(condition), data::BEYOND, "throughput");
+    blocks.push(Block::Pictures(vec![beyond]));
     let of = "Throughput in Mbit/s of payload, with a small send buffer";
     blocks.push(Block::Table(tables::throughput(data, condition, &loads, of)));
     blocks.extend(gap_blocks(data, condition));
