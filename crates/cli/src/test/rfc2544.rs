@@ -506,6 +506,9 @@ fn baseline(path: &Path, latency: bool) -> Result<Box<TestReport>, Failure> {
     }
     let hint =
         "give what '--measure latency --json FILE' wrote with a cable in the place of the device";
+    fs::metadata(path).map_err(|error| {
+        Failure::usage(format!("it cannot be read: {error}")).at(at()).hint(hint)
+    })?;
     let test = kept(path, "--baseline", hint)?
         .filter(|test| test.sizes.iter().any(|size| size.latency.is_some()));
     let test = test.ok_or_else(|| {

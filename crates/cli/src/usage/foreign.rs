@@ -83,6 +83,9 @@ pub(super) fn answer(
     if let Some(line) = trex_line(&words) {
         return Some(of_trex(&line));
     }
+    if let Some(failure) = ditg_line(&words) {
+        return Some(failure);
+    }
     let (command, words) = match words.split_first()? {
         (first, rest) if matches!(first.as_str(), "iperf" | "iperf3") => ("send", rest),
         (first, rest) if matches!(first.as_str(), "tcpreplay" | "tcpreplay-edit") => {
@@ -97,33 +100,28 @@ pub(super) fn answer(
         _ => return None,
     };
     let (path, own, words) = deepest(definition, command, words)?;
+    let ours = (definition, path.as_slice());
     match command {
         // a number behind -c is one of connections, as wrk and ab have it
         "load" if is_client(words) => {
             let scanned = scan(iperf::FLAGS, words, own)?;
-            answered(error, definition, "iperf3", scanned, iperf::line_of_load)
+            answered(error, ours, "iperf3", scanned, iperf::line_of_load)
         }
         "receive" | "serve" if words.iter().any(|word| iperf::SERVER.contains(&word.as_str())) => {
             let scanned = scan(iperf::FLAGS, words, own)?;
-            answered(error, definition, "iperf3", scanned, iperf::line)
+            answered(error, ours, "iperf3", scanned, iperf::line)
         }
-        "send" => {
-            answered(error, definition, "iperf3", scan(iperf::FLAGS, words, own)?, iperf::line)
+        "send" => answered(error, ours, "iperf3", scan(iperf::FLAGS, words, own)?, iperf::line),
+        "replay" => {
+            answered(error, ours, "tcpreplay", scan(tcpreplay::FLAGS, words, own)?, tcpreplay::line)
         }
-        "replay" => answered(
-            error,
-            definition,
-            "tcpreplay",
-            scan(tcpreplay::FLAGS, words, own)?,
-            tcpreplay::line,
-        ),
         // values as other tools write them, and what iperf3 calls the time, the interval and the form of a report
         _ => {
             let flags = if command == "load" { &[] } else { iperf::ANYWHERE };
             let scanned = scan::<Vec<String>>(flags, words, own)?;
-            answered(error, definition, "iperf3", scanned, |scanned| {
+            answered(error, ours, "iperf3", scanned, |scanned| {
                 let Scanned { said, ours, names, .. } = scanned;
-                let line = std::iter::once(NAME.to_owned()).chain(path).chain(names);
+                let line = [NAME.to_owned()].into_iter().chain(path.clone()).chain(names);
                 let line = line.chain(ours).chain(said).collect();
                 Ok(Some(Translation { line, note: "write".to_owned() }))
             })
@@ -196,6 +194,18 @@ fn of_trex(line: &TrexLine<'_>) -> Failure {
     ))
 }
 
+/// What is said to those who write a line of ITGSend: as a line of a script it is read.
+fn ditg_line(words: &[String]) -> Option<Failure> {
+    let (_, flags) =
+        words.split_first().filter(|(first, _)| first.eq_ignore_ascii_case("ITGSend"))?;
+    let flags: Vec<String> = flags.iter().map(|flag| quoted(flag)).collect();
+    let script = quoted(&flags.join(" "));
+    Some(Failure::usage("a line of ITGSend is a script of D-ITG").hint(format!(
+        "write: printf '%s\\n' {script} > flow.ditg && {NAME} run flow.ditg --dialect d-itg (for an ITGRecv that is to say what it received: \
+         {NAME} load --ditg HOST)"
+    )))
+}
+
 /// Whether a word asks for a client or a server of iperf.
 fn is_iperf(word: &str) -> bool {
     [iperf::CLIENT, iperf::SERVER].iter().any(|flags| flags.contains(&word))
@@ -211,7 +221,7 @@ fn is_client(words: &[String]) -> bool {
 
 fn answered<M>(
     error: &clap::Error,
-    definition: &clap::Command,
+    (definition, path): (&clap::Command, &[String]),
     tool: &str,
     scanned: Result<Scanned<M>, Untranslated>,
     line: impl FnOnce(Scanned<M>) -> Result<Option<Translation>, Untranslated>,
@@ -240,7 +250,8 @@ fn answered<M>(
     match (foreign, hint) {
         (Some(flag), Some(hint)) => Some(Failure::usage(of_tool(&flag)).hint(hint)),
         (Some(flag), None) => {
-            Some(Failure::usage(of_tool(&flag)).hint(format!("'{NAME} --help' leads to ours")))
+            let command = path.join(" ");
+            Some(Failure::usage(of_tool(&flag)).hint(format!("ours: {NAME} {command} --help")))
         }
         // what is wrong with a value is known better by the one who reads it
         (None, Some(hint)) => Some(super::explain(error).with_hint(hint)),
@@ -569,6 +580,12 @@ pub(super) mod tests {
         assert!(said.contains("convert cap2/http.yaml --multiply 10 --output"), "{said}");
         assert!(said.contains("run scenario.yaml --time 60s"), "{said}");
         assert!(told("-f http_simple.py -m 2").sentence().contains("astf-sim"));
+        let said = told("ITGSend -a 10.0.0.2 -C 1000 -c 512 -t 1000").sentence();
+        let ours = "printf '%s\\n' '-a 10.0.0.2 -C 1000 -c 512 -t 1000' > flow.ditg && wirebeat run flow.ditg --dialect d-itg";
+        assert!(said.contains(ours) && said.contains("wirebeat load --ditg HOST"), "{said}");
+        // what a command has not is told with where it says what it has
+        let said = told("test y1564 s.yaml -t 10").sentence();
+        assert!(said.contains("ours: wirebeat test y1564 --help"), "{said}");
     }
 
     #[test]

@@ -104,6 +104,26 @@ fn a_file_that_a_scenario_names_and_cannot_be_used_has_its_place() {
     }
 }
 
+/// 'check' took what 'run' refuses.
+#[test]
+fn what_is_replayed_and_is_no_capture_is_refused_before_it_is_run() {
+    let scratch = Scratch::new("replayed-files");
+    scratch.file("garbage.pcap", b"this is not a capture, whatever its name is\n");
+    scratch.file("empty.pcap", b"");
+    for name in ["garbage", "empty"] {
+        let text = format!(
+            "ports: {{ a: {{ engine: loopback }}, b: {{ engine: loopback }} }}\n\
+             flows: {{ x: {{ from: a, to: b, replay: {{ capture: {name}.pcap }} }} }}\n"
+        );
+        let file = scratch.file(&format!("{name}.yaml"), text.as_bytes());
+        for command in ["check", "explain", "run"] {
+            let ended = run(&[command, &file]);
+            assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{command} {name}: {ended:?}");
+            assert!(ended.err.contains("this is not a capture"), "{command}: {}", ended.err);
+        }
+    }
+}
+
 /// `ctl` waited for ever, and printed what came as it was.
 #[test]
 fn a_control_socket_that_says_nothing_or_too_much_ends_with_3() {

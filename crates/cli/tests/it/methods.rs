@@ -229,7 +229,8 @@ fn rfc2544_refuses_what_it_would_not_do() {
         (&[&file, "--max-rate", "1kpps", "--repeat", "0"], "from 1 to 100"),
         (&[&file, "--max-rate", "1kpps", "--baseline", &cut], "the latency is not measured"),
         (&[&file, "--measure", "latency", "--baseline", &cut], "not the JSON of a test"),
-        (&[&file, "--measure", "latency", "--baseline", &nowhere], "no test in it"),
+        (&[&file, "--measure", "latency", "--baseline", &nowhere], "it cannot be read"),
+        (&[&file, "--measure", "latency", "--baseline", "/dev/null"], "not a regular file"),
         (&[], "--from is missing"),
     ] {
         let refused = run(&[&["test", "rfc2544"], line].concat());

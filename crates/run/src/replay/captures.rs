@@ -409,8 +409,14 @@ pub(crate) fn longest_frame(path: &Path, replay: &Replay) -> Result<Option<u32>,
     let file = File::open(path).map_err(told)?;
     let mut frames = Frames::new(file, path.display().to_string(), time_series::OnBad::Skip);
     let mut longest = 0;
-    // What is wrong with it is told when it is sent.
-    while let Ok(true) = frames.advance() {
+    let mut begun = false;
+    // What is wrong behind the first frame is told when it is sent.
+    loop {
+        match frames.advance() {
+            Ok(true) => begun = true,
+            Err(error) if !begun => return Err(error.to_string().into()),
+            _ => break,
+        }
         let frame = frames.frame();
         let len = match replay.truncated {
             Truncated::Pad => frame.original as usize,
