@@ -112,8 +112,8 @@ fn chapter(found: &[Measured<f64>], kinds: &[&str], lost: &[Measured<f64>]) -> C
         let target = match place {
             0 => format!("{name}: found by every trial of 2 million"),
             _ => format!(
-                "{name}: found by {} of trials of 3 million, as far as so few tries tell",
-                format::percent(CHANCE)
+                "{name}: found by {:.0} % of trials of 3 million, as far as so few tries tell",
+                CHANCE * 100.0
             ),
         };
         verdicts.push(match share.zip(shown) {

@@ -11,16 +11,14 @@ use wirebeat_traffic::scenario::rate::FlowRate;
 use wirebeat_traffic::scenario::{FlowSpec, KeyPath, Scenario, Size};
 use wirebeat_units::{BitRate, Fault, FrameRate, Nanos, Rate, fault, human};
 
+use crate::attempts::{ATTEMPTS, Attempts, better};
+
 /// A load counts as offered when at least this share of it was sent.
-const OFFERED: f64 = 0.999;
-/// Below this share of a load, trying again does not help: the tester is too slow, and not only disturbed.
-const FAR_BELOW: f64 = 0.95;
-/// How often a trial is made in which the tester disturbed itself.
-const ATTEMPTS: u32 = 3;
+pub(crate) const OFFERED: f64 = 0.999;
 /// A sender that is later than so many packet gaps, at the 99th percentile, is said to be late.
 pub(crate) const LATE_GAPS: f64 = 16.0;
 /// Bytes that a frame takes on the line beside its own: preamble, start delimiter and gap (IEEE 802.3).
-const OVERHEAD: f64 = 20.0;
+pub(crate) const OVERHEAD: f64 = 20.0;
 /// Rates are whole frames in so many seconds.
 const RATE_SECONDS: u64 = 1000;
 
@@ -272,7 +270,7 @@ impl Bench {
         (lengths.frame > 0.0).then_some(lengths)
     }
 
-    /// Offers `load` for `time`, up to [`ATTEMPTS`] times where the tester disturbed itself and frames were lost.
+    /// Offers `load` for `time`, again where the tester may have lost frames itself (see [`Attempts`]).
     ///
     /// # Errors
     /// Flows that cannot be sent so, and trials of which none is sound.
@@ -282,30 +280,28 @@ impl Bench {
         size: Option<&Size>,
         (observer, stop): (&mut dyn Observer, &Stop),
     ) -> Result<Box<Made>, Halt> {
-        let (mut best, mut unsound): (Option<Box<Made>>, Option<Finding>) = (None, None);
-        for attempt in 0..ATTEMPTS {
-            let flows = self.at(load, size);
-            let report = whole(self.lab.run(flows, Some(time), observer, stop)?)?;
-            let mut trial = self.measured(&report, (purpose, load, time));
-            trial.repeated = attempt;
-            unsound = report.findings.iter().find(|of| UNSOUND.contains(&of.kind)).cloned();
-            if unsound.is_some() {
-                continue;
-            }
-            let clean =
-                trial.lost == 0 || trial.doubt.is_none() && !may_be_of_burst(&trial, &report);
-            let sure = clean && !trial.is_limited();
-            let hopeless = trial.offered < load * FAR_BELOW;
-            match &mut best {
-                Some(before) if !better(&trial, &before.trial) => before.trial.repeated = attempt,
-                _ => best = Some(Box::new(Made { trial, report })),
-            }
-            if sure || hopeless {
+        let (mut attempts, mut unsound) = (Attempts::new(), None);
+        loop {
+            let report = whole(self.lab.run(self.at(load, size), Some(time), observer, stop)?)?;
+            let why = report.findings.iter().find(|of| UNSOUND.contains(&of.kind)).cloned();
+            let last = match why {
+                Some(why) => {
+                    unsound = Some(why);
+                    attempts.unsound()
+                }
+                None => {
+                    let trial = self.measured(&report, (purpose, load, time));
+                    let of_burst = may_be_of_burst(&trial, &report);
+                    attempts.take(trial, report, of_burst)
+                }
+            };
+            if last {
                 break;
             }
         }
-        best.ok_or_else(|| {
-            let why = unsound.map_or_else(String::new, |of| of.message);
+        let counts = attempts.counts().map(|(trial, report)| Box::new(Made { trial, report }));
+        counts.ok_or_else(|| {
+            let why = unsound.map_or_else(String::new, |of: Finding| of.message);
             Halt::Ended(End::Failed {
                 message: format!("a trial was made {ATTEMPTS} times and is sound in none: {why}"),
             })
@@ -587,8 +583,7 @@ fn whole(report: Report) -> Result<Report, Halt> {
     }
 }
 
-/// Whether no more was lost than left at once after the sender was late: a device need not bear such a burst. One that loses frames each
-/// time loses them all the same.
+/// Whether no more was lost than left at once after the sender was late: a device need not bear such a burst.
 fn may_be_of_burst(trial: &TrialReport, report: &Report) -> bool {
     let sent = report.total.sent.as_ref();
     let late = sent.and_then(|sent| sent.send_lateness_ns.max).unwrap_or(0).max(0);
@@ -614,15 +609,6 @@ fn lateness_doubt(trial: &TrialReport) -> Option<String> {
 fn says_more_of_burst(trial: &TrialReport, before: &TrialReport) -> bool {
     let doubtful = |trial: &TrialReport| trial.lost > 0 && trial.doubt.is_some();
     (doubtful(trial), trial.lost) < (doubtful(before), before.lost)
-}
-
-/// Whether a trial says more than the one before it: it offered more, then it is not doubtful, then it lost less.
-fn better(trial: &TrialReport, before: &TrialReport) -> bool {
-    let more = trial.offered > before.offered * 1.0001;
-    let same = trial.offered > before.offered * OFFERED;
-    more && !(trial.doubt.is_some() && before.doubt.is_none())
-        || same && trial.doubt.is_none() && before.doubt.is_some()
-        || same && trial.loss_ratio < before.loss_ratio
 }
 
 #[cfg(test)]

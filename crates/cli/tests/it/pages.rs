@@ -57,6 +57,20 @@ fn chromium(scratch: &Scratch, arguments: &[&str]) -> (String, String) {
     (text(&ended.stdout), text(&ended.stderr))
 }
 
+/// A page in a frame as wide as a phone, which tells what the page's probe tells it; the document that the browser makes of it, and its log.
+fn on_a_phone(scratch: &Scratch, page: &str, probe: &str, flags: &[&str]) -> (String, String) {
+    let text = fs::read_to_string(page).unwrap();
+    assert!(text.contains("<head>"), "{page}");
+    // before the policy, which would refuse it
+    let probed = scratch.file("probed.html", text.replacen("<head>", probe, 1).as_bytes());
+    let frame = format!(
+        "<iframe src=\"file://{probed}\" width=360 height=800 style=\"border:0\"></iframe>\
+         <script>onmessage = (event) => {{ document.body.textContent = `told:${{event.data}}:` }}</script>"
+    );
+    let frame = format!("file://{}", scratch.file("frame.html", frame.as_bytes()));
+    chromium(scratch, &[&["--dump-dom", &frame], flags].concat())
+}
+
 /// A page of each kind, with words that stand on it.
 fn pages(scratch: &Scratch) -> Vec<(String, &'static [&'static str])> {
     let packet = "packet: [ { ipv4: { destination: 10.0.0.2 } }, { udp: {} } ]";
@@ -96,23 +110,45 @@ fn every_page_fits_a_phone_and_is_legible_in_light_and_dark() {
     require!(Capability::Program("chromium"));
     let scratch = Scratch::new("pages");
     for (page, _) in pages(&scratch) {
-        let text = fs::read_to_string(&page).unwrap();
-        assert!(text.contains("<head>"), "{page}");
-        fs::write(&page, text.replacen("<head>", PROBE, 1)).unwrap();
-        let frame = format!(
-            "<iframe src=\"file://{page}\" width=360 height=800 style=\"border:0\"></iframe>\
-             <script>onmessage = (event) => {{ document.body.textContent = `told:${{event.data}}:` }}</script>"
-        );
-        let frame = format!("file://{}", scratch.file("frame.html", frame.as_bytes()));
         // as Blink numbers them
         for (scheme, dark) in [(0, true), (1, false)] {
             let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
-            let (dom, log) = chromium(&scratch, &["--dump-dom", &scheme, &frame]);
+            let (dom, log) = on_a_phone(&scratch, &page, PROBE, &[&scheme]);
             let told = format!("told:360 true {dark} {dark} true :");
             let says = dom.find("told:").map_or(dom.as_str(), |from| &dom[from..]);
             assert!(dom.contains(&told), "{page}: {says}\n{log}");
             assert!(!log.contains("CONSOLE"), "{log}");
         }
+    }
+}
+
+/// The script sorts and filters, and the policy refuses nothing of it.
+#[test]
+fn the_table_of_flows_sorts_and_filters_in_a_browser() {
+    require!(Capability::Program("chromium"));
+    let scratch = Scratch::new("pages-sort");
+    let [one, two] = ["one.html", "two.html"].map(|name| scratch.path(name));
+    assert_eq!(run(&["report", TWO_FLOWS, "--html", &one]).code, 0);
+    assert_eq!(run(&["report", TWO_FLOWS, TWO_FLOWS, "--html", &two]).code, 0);
+    let probe = "<head><script>const bad = [];\
+        addEventListener('error', (event) => bad.push(event.message));\
+        document.addEventListener('securitypolicyviolation', (event) => bad.push(event.violatedDirective));\
+        addEventListener('load', () => {\
+          const wide = document.documentElement.scrollWidth;\
+          const rows = () => [...document.querySelectorAll('#flows tbody tr')];\
+          const names = () => rows().filter((row) => !row.hidden).map((row) => row.cells[0].textContent).join();\
+          const told = [innerWidth, wide <= innerWidth, names()];\
+          document.querySelector('#flows thead button')?.click();\
+          told.push(names());\
+          const input = document.querySelector('.filter input');\
+          if (input) { input.value = 'VOI'; input.dispatchEvent(new Event('input')); }\
+          told.push(names());\
+          parent.postMessage([...told, bad.join()].join(' '), '*');\
+        });</script>";
+    for (page, told) in [(&one, "360 true voice,bulk bulk,voice voice "), (&two, "360 true    ")] {
+        let (dom, log) = on_a_phone(&scratch, page, probe, &[]);
+        assert!(dom.contains(&format!("told:{told}:")), "{page}: {dom}\n{log}");
+        assert!(!log.contains("CONSOLE"), "{log}");
     }
 }
 

@@ -2,9 +2,6 @@
 //! packet logs is tested beside `report_log`.
 
 use std::fs;
-use std::process::Command;
-
-use wirebeat_testbed::{Capability, require};
 
 use crate::{Scratch, run};
 
@@ -159,51 +156,4 @@ fn results_do_not_overwrite_what_is_not_theirs() {
     assert!(ended.code == 5 && ended.err.contains("no picture of ours"), "{ended:?}");
     let ended = run(&["report", TWO_FLOWS, "--html", "--csv"]);
     assert!(ended.code == 2 && ended.out.contains("standard output too"), "{ended:?}");
-}
-
-/// On a phone of 360 px, in a browser that enforces the page's policy: nothing is refused, nothing fails, nothing is wider than
-/// the page, and the script sorts and filters.
-#[test]
-fn the_page_works_in_a_browser_at_the_width_of_a_phone() {
-    require!(Capability::Program("chromium"));
-    let scratch = Scratch::new("report-browser");
-    let [one, two] = ["one.html", "two.html"].map(|name| scratch.path(name));
-    assert_eq!(run(&["report", TWO_FLOWS, "--html", &one]).code, 0);
-    assert_eq!(run(&["report", TWO_FLOWS, TWO_FLOWS, "--html", &two]).code, 0);
-    // before the policy, which would refuse it
-    let probe = "<head><script>const bad = [];\
-        addEventListener('error', (event) => bad.push(event.message));\
-        document.addEventListener('securitypolicyviolation', (event) => bad.push(event.violatedDirective));\
-        addEventListener('load', () => {\
-          const wide = document.documentElement.scrollWidth;\
-          const rows = () => [...document.querySelectorAll('#flows tbody tr')];\
-          const names = () => rows().filter((row) => !row.hidden).map((row) => row.cells[0].textContent).join();\
-          const told = [innerWidth, wide <= innerWidth, names()];\
-          document.querySelector('#flows thead button')?.click();\
-          told.push(names());\
-          const input = document.querySelector('.filter input');\
-          if (input) { input.value = 'VOI'; input.dispatchEvent(new Event('input')); }\
-          told.push(names());\
-          parent.postMessage([...told, bad.join()].join(' '), '*');\
-        });</script>";
-    for (page, told) in [(&one, "360 true voice,bulk bulk,voice voice "), (&two, "360 true    ")] {
-        let text = fs::read_to_string(page).unwrap().replacen("<head>", probe, 1);
-        fs::write(page, text).unwrap();
-        let frame = format!(
-            "<iframe src=\"file://{page}\" width=360 height=800 style=\"border:0\"></iframe>\
-             <script>onmessage = (event) => {{ document.body.textContent = `told:${{event.data}}:` }}</script>"
-        );
-        let frame = scratch.file("frame.html", frame.as_bytes());
-        let profile = scratch.path("profile");
-        let ended = Command::new("chromium")
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=800,900"])
-            .args(["--virtual-time-budget=5000", "--dump-dom", "--enable-logging=stderr"])
-            .args([format!("--user-data-dir={profile}"), format!("file://{frame}")])
-            .output()
-            .unwrap();
-        let (dom, log) =
-            (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
-        assert!(dom.contains(&format!("told:{told}:")), "{page}: {dom}\n{log}");
-        assert!(!log.contains("CONSOLE"), "{log}");
-    }
 }

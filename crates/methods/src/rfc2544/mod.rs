@@ -7,6 +7,7 @@
 mod deviations;
 mod findings;
 mod recovery;
+mod searches;
 mod size_test;
 mod sizes;
 
