@@ -141,7 +141,7 @@ const TABLE: &[Row] = &[
     },
     Row {
         name: "ditg",
-        may_know: &["units", "meter", "sockets"],
+        may_know: &["units", "host", "meter", "sockets"],
         tests: &["testbed"],
         rule: "another tool's signalling and flows know nothing of scenarios, runs and reports",
     },

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+use wirebeat_host::{TcpState, tcp_info};
 use wirebeat_meter::session::{SessionMeter, SessionTime};
 use wirebeat_sockets::clock;
 use wirebeat_units::Nanos;
@@ -25,6 +26,8 @@ const RING: usize = 1 << 14;
 const TURN: usize = 32;
 /// How long a flow waits when the device's queue has no room.
 const NO_ROOM: Nanos = Nanos::from_micros(100);
+/// From one look at a stream to the next while it is waited for.
+const LOOK: Nanos = Nanos::from_millis(5);
 /// How much later than at its end a flow may send what was due before.
 const GRACE: Nanos = Nanos::from_millis(20);
 
@@ -390,6 +393,15 @@ impl Flow {
     pub fn shut(&mut self) {
         if let Socket::Tcp(stream) = &self.socket {
             let _ = stream.shutdown(Shutdown::Write);
+        }
+    }
+
+    /// Waits until the receiver's host has acknowledged all of a stream that is shut, its end too, for no longer than until `deadline`.
+    pub fn wait_acked(&self, deadline: Nanos) {
+        let Socket::Tcp(stream) = &self.socket else { return };
+        let open = |state| matches!(state, TcpState::Established | TcpState::FinWait1);
+        while clock() < deadline && tcp_info(stream.as_fd()).is_ok_and(|info| open(info.state)) {
+            std::thread::sleep(LOOK.to_duration());
         }
     }
 

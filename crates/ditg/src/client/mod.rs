@@ -23,6 +23,11 @@ use signalling::Signalling;
 
 /// How long a connection may take to be established.
 const CONNECT: Nanos = Nanos::from_secs(10);
+/// How long a receiver's host may take to acknowledge what streams have sent.
+const ACKED: Nanos = Nanos::from_secs(2);
+/// How long a receiver then has to read it. ITGRecv logs nothing that it has not read when a flow is declared closed, and does not say when
+/// it has: its own sender loses the end of a fast stream so.
+const READ: Nanos = Nanos::from_millis(300);
 
 /// Sends flows to the receiver whose signalling is at this address. Packets are recorded in `log`: with round trips, those that
 /// came back.
@@ -66,6 +71,11 @@ pub fn run(
     let time = sending.time();
     let mut flows = sending.into_flows();
     flows.iter_mut().for_each(Flow::shut);
+    if ended.is_ok() && flows.iter().any(Flow::is_stream) {
+        let deadline = clock().saturating_add(ACKED);
+        flows.iter().for_each(|flow| flow.wait_acked(deadline));
+        std::thread::sleep(READ.to_duration());
+    }
     // a receiver that fell silent or broke is not asked again
     let released = ended.and_then(|ended| release(&mut signalling, &flows).map(|()| ended));
     let (mut end, flow_end) = match released {

@@ -42,10 +42,14 @@ fn sent(spec: &FlowSpec) -> (LoadResult, Decoded, Decoded) {
     let (theirs, ours) = (decoded(&bed, &theirs), decoded(&bed, &ours));
     assert_eq!(result.end, LoadEnd::Completed, "{spec:?}");
     let all = |of: fn(&wirebeat_ditg::FlowResult) -> u64| result.flows.iter().map(of).sum::<u64>();
-    for log in [theirs, ours] {
+    for (whose, log) in [("theirs", theirs), ("ours", ours)] {
         let (flows, dropped) = (result.flows.len() as u64, 0);
-        assert_eq!((log.flows, log.dropped), (flows, dropped), "{spec:?}");
-        assert_eq!((log.packets, log.bytes), (all(|f| f.packets), all(|f| f.bytes)), "{spec:?}");
+        assert_eq!((log.flows, log.dropped), (flows, dropped), "{whose}: {log:?} {spec:?}");
+        assert_eq!(
+            (log.packets, log.bytes),
+            (all(|f| f.packets), all(|f| f.bytes)),
+            "{whose}: {spec:?}"
+        );
     }
     (result, theirs, ours)
 }
