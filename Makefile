@@ -41,13 +41,13 @@ packetdrill: ## Run packetdrill's scripts against our own TCP (PACKETDRILL=its c
 
 .PHONY: check
 check: export LOCKED = --locked
-check: ## What CI runs: format, lints, tests (licences of dependencies among them), docs
+check: ## What CI runs: format, lints, docs, tests (licences of dependencies among them)
 	@scripts/setup.sh build test check
 	$(AS_USER) cargo fmt --all --check
 	shellcheck -x .ci/run scripts/*.sh
 	$(AS_USER) cargo clippy --workspace --all-targets $(LOCKED) -- -D warnings
-	@scripts/test.sh
 	$(AS_USER) env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps $(LOCKED)
+	@scripts/test.sh
 
 .PHONY: build
 build: ## Compile the program, optimised, with its debug information in a file beside it

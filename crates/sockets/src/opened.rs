@@ -1,5 +1,5 @@
 //! Sockets of those who wait for them by themselves, as the wires of other tools do: made without blocking, connected and waited for until a
-//! deadline on [`clock`](crate::clock).
+//! deadline on [`clock`].
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
