@@ -111,11 +111,11 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     args.ditg.check_alone()?;
     if let Some(wire) = args.tool.wire() {
         let server = WireServer { wire, address: one_address(&args.listen, wire.name())? };
-        return iperf::serve(server, args.tool.serving(), output);
+        return iperf::serve(server, args.tool.serving(args.time), output);
     }
     if args.ditg.ditg {
         let address = one_address(&args.listen, "D-ITG")?;
-        return ditg::serve(address, args.tool.max_duration, &args.ditg, output);
+        return ditg::serve(address, (args.time, args.tool.max_duration), &args.ditg, output);
     }
     let scenario = scenario(args)?;
     if args.print_scenario {

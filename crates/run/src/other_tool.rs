@@ -14,13 +14,34 @@ use wirebeat_traffic::scenario::RunSpec;
 use wirebeat_units::Nanos;
 
 use crate::facts;
-use crate::observe::{Observer, Progress, SessionProgress};
+use crate::observe::{Observer, Progress, SessionProgress, Stop};
 use crate::options::Options;
 
 /// How often counters are read: as in every run.
 pub(crate) fn interval(options: &Options) -> Nanos {
     options.interval.unwrap_or(RunSpec::DEFAULT_INTERVAL)
 }
+
+/// When a server ends by itself.
+pub(crate) struct Ends<'a> {
+    stop: &'a Stop,
+    at: Option<Nanos>,
+}
+
+impl<'a> Ends<'a> {
+    /// When it is asked to, or when `time` is over, from now on.
+    pub(crate) fn after(time: Option<Nanos>, stop: &'a Stop) -> Ends<'a> {
+        Ends { stop, at: time.map(|time| MonotonicClock.now().saturating_add(time)) }
+    }
+
+    /// Whether it is to end now.
+    pub(crate) fn now(&self) -> bool {
+        self.stop.asked() || self.at.is_some_and(|at| MonotonicClock.now() >= at)
+    }
+}
+
+/// How many lines about strangers are told: whoever connects again and again fills no terminal and no file of messages.
+const TOLD: u64 = 100;
 
 /// A run, and who is told.
 pub(crate) struct Telling<'a> {
@@ -37,6 +58,8 @@ pub(crate) struct Telling<'a> {
     pub(crate) duration: Option<Nanos>,
     /// Sessions and bytes so far, for those who watch.
     pub(crate) seen: SessionProgress,
+    /// Lines about those who were turned away.
+    turned_away: u64,
 }
 
 /// What came of it.
@@ -64,6 +87,7 @@ impl<'a> Telling<'a> {
             cpu: CpuTimes::now(),
             duration: None,
             seen: SessionProgress::default(),
+            turned_away: 0,
         }
     }
 
@@ -73,6 +97,19 @@ impl<'a> Telling<'a> {
 
     pub(crate) fn say(&mut self, what: &str) {
         self.observer.notice(&format!("{}: {what}", self.tool));
+    }
+
+    /// The same of somebody who was turned away, or whose test failed: [`TOLD`] times at most.
+    pub(crate) fn say_of_failure(&mut self, what: &str) {
+        self.turned_away += 1;
+        match self.turned_away {
+            ..TOLD => self.say(what),
+            TOLD => {
+                self.say(what);
+                self.say("more lines of this kind are not printed; the report has their number");
+            }
+            _ => {}
+        }
     }
 
     /// Tells what was counted in an interval.

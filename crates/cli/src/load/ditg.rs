@@ -120,17 +120,17 @@ pub fn load(host: &HostPort, args: &Args, output: &mut Output) -> Result<u8, Fai
     Ok(output.report(&report.map_err(Failure::from)?))
 }
 
-/// Receives flows at `address`, none of them longer than `longest`.
+/// Receives flows at `address` for `time`, none of them longer than `longest`.
 pub fn serve(
     address: SocketAddr,
-    longest: Option<Nanos>,
+    (time, longest): (Option<Nanos>, Option<Nanos>),
     args: &DitgServeArgs,
     output: &mut Output,
 ) -> Result<u8, Failure> {
     let signals = Signals::watch()?;
     let mut observer = output.observer(Watched::plain(&signals))?;
     let stop = signals.running();
-    let how = (longest.unwrap_or(LONGEST), args.log.as_deref());
+    let how = (time, longest.unwrap_or(LONGEST), args.log.as_deref());
     let report = ditg::serve(address, how, &output.options(), &mut *observer, stop);
     drop(observer);
     Ok(output.report(&report.map_err(Failure::from)?))

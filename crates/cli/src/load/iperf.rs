@@ -60,7 +60,7 @@ pub(super) const OF_SCENARIOS: [&str; 42] = [
     "key_file",
 ];
 /// Flags of `serve`, likewise.
-pub(super) const OF_SERVERS: [&str; 32] = [
+pub(super) const OF_SERVERS: [&str; 31] = [
     "timeout",
     "status",
     "framing",
@@ -81,7 +81,6 @@ pub(super) const OF_SERVERS: [&str; 32] = [
     "ttl",
     "namespace",
     "cpu",
-    "time",
     "seed",
     "expect",
     "abort_on_fail",
@@ -165,10 +164,10 @@ pub struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// How clients are served.
-    pub fn serving(&self) -> Serving {
+    /// How clients are served, for `time`.
+    pub fn serving(&self, time: Option<Nanos>) -> Serving {
         let usual = Serving::default();
-        Serving { longest: self.max_duration.unwrap_or(usual.longest), ..usual }
+        Serving { longest: self.max_duration.unwrap_or(usual.longest), time, ..usual }
     }
 
     /// Whose wire is spoken.

@@ -87,3 +87,24 @@ fn what_cannot_be_printed_is_told() {
         assert!(ended.err.contains(says), "{arguments}: {}", ended.err);
     }
 }
+
+/// What is in other tools' words lies beside what it becomes, and is read by itself as well.
+#[test]
+fn examples_of_other_tools_are_what_their_conversion_prints() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    for (name, original) in
+        [("warp17", "warp17.cfg"), ("t-rex", "t-rex.stf"), ("t-rex-astf", "t-rex-astf.json")]
+    {
+        let converted = line(&format!("convert {folder}/{original}"));
+        assert_eq!(converted.code, 0, "{converted:?}");
+        let text = fs::read_to_string(format!("{folder}/{name}.yaml")).unwrap();
+        let written: Vec<&str> = text.lines().skip_while(|line| line.starts_with('#')).collect();
+        let expected: Vec<&str> = converted.out.lines().collect();
+        assert_eq!(written, expected, "{name}.yaml is to be what 'convert {original}' prints");
+        for file in [original, &format!("{name}.yaml")] {
+            let ran = line(&format!("run {folder}/{file}"));
+            assert_eq!(ran.code, 0, "{file}: {ran:?}");
+            assert!(ran.out.contains("Counters consistent."), "{file}: {ran:?}");
+        }
+    }
+}

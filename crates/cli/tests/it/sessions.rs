@@ -1,7 +1,7 @@
 //! `load` against `serve`, over the loopback of this machine: what one counts the other has too.
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStderr, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -156,4 +156,35 @@ fn intervals_tell_the_states_of_connections_and_the_link() {
         established.iter().any(|(count, open)| *count >= 100 && count == open),
         "{established:?}"
     );
+}
+
+/// Servers on the wires of other tools end by themselves, and a stranger who connects again and again is told of a hundred times at most.
+#[test]
+fn servers_of_other_tools_end_after_their_time_and_tell_of_strangers_in_few_lines() {
+    for (wire, strangers) in [("--iperf3", 130), ("--iperf2", 1), ("--ditg", 130)] {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port_given = port.to_string();
+        let mut child = command(&["serve", wire, "--listen", &port_given, "--time", "3s"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut first = String::new();
+        said.read_line(&mut first).unwrap();
+        assert!(first.contains("listening at 127.0.0.1:"), "{wire}: {first}");
+        for _ in 0..strangers {
+            let mut stranger = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let _ = stranger.write_all(&[0xff; 64]);
+            let _ = stranger.shutdown(std::net::Shutdown::Write);
+            let _ = stranger.read(&mut [0; 64]);
+        }
+        let mut told = String::new();
+        said.read_to_string(&mut told).unwrap();
+        let code = child.wait().unwrap().code();
+        assert!(code.is_some_and(|code| code < 4), "{wire}: {code:?}: {told}");
+        assert!(told.lines().count() < 120, "{wire}: {told}");
+        let is_cut = told.contains("more lines of this kind are not printed");
+        assert_eq!(is_cut, wire == "--ditg", "{wire}: {told}");
+    }
 }

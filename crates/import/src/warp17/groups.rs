@@ -347,11 +347,7 @@ impl<'a, 'b, 'c> Groups<'a, 'b, 'c> {
             let why = "sessions that are open when it ends go on to the end of the run; WARP17 drops them";
             self.tell(id, why);
         }
-        if plan.stop.is_none() && self.draft.scenario.run.time.is_none() {
-            let why =
-                "no criterion ends it: it goes on for 10s, or until the 'run.time' that you set";
-            self.tell(id, why);
-        } else if plan.stop.is_none() {
+        if plan.stop.is_none() && plan.established.is_none() {
             self.tell(id, "no criterion ends it: it goes on to the end of the run");
         }
         if case.close == Some(0) {

@@ -28,6 +28,8 @@ pub(super) struct Plan {
     pub base: Nanos,
     /// How many sessions have to be established, so that it has passed.
     pub established: Option<u32>,
+    /// How long it takes to open all sessions, at the rate that is written.
+    pub opening: Nanos,
 }
 
 /// Where a sequence of test cases is.
@@ -80,7 +82,9 @@ pub(super) fn plans(port: &EthPort, draft: &mut Draft<'_>) -> BTreeMap<u32, Plan
             }
             _ => None,
         };
-        plans.insert(number, Plan { start, stop, after: here.after, base: here.base, established });
+        let opening = Nanos::from_secs(case.open.map_or(0, |open| case.sessions() / u64::from(open.max(1))));
+        let Cursor { after, base, .. } = here;
+        plans.insert(number, Plan { start, stop, after, base, established, opening });
     }
     plans
 }
@@ -149,18 +153,14 @@ fn after_clients(
     }
 }
 
-/// When the run ends, where that is not the usual time.
+/// When the run ends: sessions that never close would go on without end. What no criterion ends by a time has [`RunSpec::DEFAULT_TIME`]
+/// after its last session opened.
 pub(super) fn run_time<'a>(plans: impl Iterator<Item = &'a Plan>) -> Option<Nanos> {
-    let mut ends = Nanos::ZERO;
-    let mut is_usual = true;
-    for plan in plans {
-        let start = plan.base.saturating_add(plan.start);
-        let end = match plan.stop {
-            Some(stop) => plan.base.saturating_add(stop),
-            None => start.saturating_add(RunSpec::DEFAULT_TIME),
+    let end = |plan: &Plan| {
+        let of_itself = || {
+            plan.start.saturating_add(plan.opening).saturating_add(RunSpec::DEFAULT_TIME)
         };
-        is_usual &= plan.stop.is_none() && start == Nanos::ZERO;
-        ends = ends.max(end);
-    }
-    (!is_usual).then_some(ends)
+        plan.base.saturating_add(plan.stop.unwrap_or_else(of_itself))
+    };
+    plans.map(end).max()
 }

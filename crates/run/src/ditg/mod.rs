@@ -21,7 +21,7 @@ use wirebeat_units::{Nanos, fault, human};
 use crate::error::RunError;
 use crate::observe::{Observer, Stop};
 use crate::options::Options;
-use crate::other_tool::{Came, Telling, interval};
+use crate::other_tool::{Came, Ends, Telling, interval};
 use totals::Totals;
 
 pub use wirebeat_ditg::control::{DATA_PORT, Meter as FlowMeter, PORT, Transport};
@@ -71,14 +71,14 @@ pub fn load(
     Ok(report)
 }
 
-/// Receives the flows of any ITGSend at this address until it is asked to stop. No flow is longer than `longest`. The packets are
+/// Receives the flows of any ITGSend at this address for a time, or until it is asked to stop. No flow is longer than `longest`. The packets are
 /// recorded in `log`, which ITGDec reads: which file that is, no sender says.
 ///
 /// # Errors
 /// The address cannot be listened on; the log cannot be made.
 pub fn serve(
     address: SocketAddr,
-    (longest, log): (Nanos, Option<&Path>),
+    (time, longest, log): (Option<Nanos>, Nanos, Option<&Path>),
     options: &Options,
     observer: &mut dyn Observer,
     stop: &Stop,
@@ -92,7 +92,8 @@ pub fn serve(
     observer.notice(&format!("{NAME}: listening at {address}"));
     observer.listening(address);
     let mut run = Run::begin(SessionEnd::Server, observer);
-    let ended = server.run(&|| stop.asked(), &mut |event| run.take(&event));
+    let ends = Ends::after(time, stop);
+    let ended = server.run(&|| ends.now(), &mut |event| run.take(&event));
     let failed = ended.err().map(|error| error.fault().to_string());
     Ok(run.report(options, stop, failed))
 }
@@ -135,9 +136,9 @@ impl<'a> Run<'a> {
             }
             Event::Refused { peer, fault } => {
                 totals.refused = totals.refused.saturating_add(1);
-                told.say(&format!("{peer} was refused: {fault}"));
+                told.say_of_failure(&format!("{peer} was refused: {fault}"));
             }
-            Event::LogLeftOut(peer) => told.say(&format!(
+            Event::LogLeftOut(peer) => told.say_of_failure(&format!(
                 "{peer} asked for a log (-x, -X), which is not written for it; --log FILE has the packets of all flows"
             )),
             Event::Interval(interval) => {
@@ -181,13 +182,21 @@ fn begins_line(begins: &FlowBegins, end: SessionEnd) -> String {
     format!("{whose}: {}, {}", transport.name(), meter.name())
 }
 
+/// Where a flow came from; without a port where nothing came.
+fn source(from: SocketAddr) -> String {
+    match from.port() {
+        0 => from.ip().to_string(),
+        _ => from.to_string(),
+    }
+}
+
 /// A flow that is over, in a line.
 fn ended_line(flow: &FlowResult, end: SessionEnd) -> String {
     let verb = if end == SessionEnd::Client { "sent" } else { "received" };
     let mut line = format!(
         "flow {} from {} {}: {} with {} {verb} in {}",
         flow.flow,
-        flow.source,
+        source(flow.source),
         match flow.end {
             FlowEnd::InOrder => "is over",
             FlowEnd::ClosedEarly => "was ended by the other end",

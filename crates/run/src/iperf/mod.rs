@@ -22,7 +22,7 @@ use crate::error::RunError;
 use crate::expectations::sessions::{self, GroupMeasures};
 use crate::observe::{Observer, Stop};
 use crate::options::Options;
-use crate::other_tool::{Came, Telling, interval};
+use crate::other_tool::{Came, Ends, Telling, interval};
 use totals::{Counted, Totals, protocol};
 
 pub use wirebeat_iperf::{Amount, Direction, Protocol, TestSpec};
@@ -73,6 +73,8 @@ pub struct Serving {
     pub one_off: bool,
     /// The longest test that a client may ask for: iperf3's clients are refused what is longer, a test of iperf 2 is ended then.
     pub longest: Nanos,
+    /// How long; `None`: until it is asked to stop.
+    pub time: Option<Nanos>,
 }
 
 impl Serving {
@@ -82,7 +84,7 @@ impl Serving {
 
 impl Default for Serving {
     fn default() -> Self {
-        Serving { one_off: false, longest: Serving::LONGEST }
+        Serving { one_off: false, longest: Serving::LONGEST, time: None }
     }
 }
 
@@ -104,7 +106,7 @@ pub fn load(
     };
     let spec = TestSpec { interval: Some(interval(options)), ..spec.clone() };
     let target = client::Target::new(server.address);
-    let ended = with_stop(stop, |stop| {
+    let ended = with_stop(&Ends::after(None, stop), |stop| {
         let mut told = |event: Event<'_>| run.take(&event);
         match server.wire {
             Wire::Iperf3 => client::run(&target, &spec, stop, &mut told),
@@ -144,7 +146,7 @@ fn judged(
     expected.iter().map(|one| sessions::judge(one, measures)).collect()
 }
 
-/// Serves clients at `server` until it is asked to stop, or for one test, as `how` says.
+/// Serves clients at `server` until it is asked to stop, for a time, or for one test, as `how` says.
 ///
 /// # Errors
 /// The address cannot be listened on.
@@ -169,13 +171,13 @@ pub fn serve(
     let served = match wire {
         Wire::Iperf3 => {
             let mut server = Server::bind(address, serving).map_err(failed)?;
-            serve_with(wire, server.address(), options, (observer, stop), |stop, told| {
+            serve_with(wire, server.address(), (options, how.time), (observer, stop), |stop, told| {
                 server.run(stop, told)
             })
         }
         Wire::Iperf2 => {
             let mut server = Iperf2Server::bind(address, serving).map_err(failed)?;
-            serve_with(wire, server.address(), options, (observer, stop), |stop, told| {
+            serve_with(wire, server.address(), (options, how.time), (observer, stop), |stop, told| {
                 server.run(stop, told)
             })
         }
@@ -186,18 +188,19 @@ pub fn serve(
 /// What is told of events.
 type Told<'a> = &'a mut dyn FnMut(Event<'_>);
 
-/// Serves by `serve`, which listens at `address`.
+/// Serves by `serve`, which listens at `address`, for `time`.
 fn serve_with(
     wire: Wire,
     address: SocketAddr,
-    options: &Options,
+    (options, time): (&Options, Option<Nanos>),
     (observer, stop): (&mut dyn Observer, &Stop),
     serve: impl FnOnce(&wirebeat_iperf::Stop, Told<'_>) -> Result<(), Error>,
 ) -> Report {
     observer.notice(&format!("{}: listening at {address}", wire.name()));
     observer.listening(address);
     let mut run = Run::begin(wire, SessionEnd::Server, observer);
-    let ended = with_stop(stop, |stop| serve(stop, &mut |event| run.take(&event)));
+    let ends = Ends::after(time, stop);
+    let ended = with_stop(&ends, |stop| serve(stop, &mut |event| run.take(&event)));
     let failed = ended.err().map(|error| error.fault().to_string());
     let failed = failed.or((run.failures > 0 && run.totals.tests == 0).then(|| {
         format!("none of {} tests came to its end; the lines above say why", run.failures)
@@ -213,15 +216,15 @@ fn refused(error: Error) -> RunError {
     }
 }
 
-/// Runs `work` with a flag that follows `stop`.
-fn with_stop<T: Send>(stop: &Stop, work: impl FnOnce(&wirebeat_iperf::Stop) -> T) -> T {
+/// Runs `work` with a flag that is set when it is to end.
+fn with_stop<T: Send>(ends: &Ends<'_>, work: impl FnOnce(&wirebeat_iperf::Stop) -> T) -> T {
     let theirs = wirebeat_iperf::Stop::new();
     let over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         let following = std::thread::Builder::new().name("stop".to_owned());
         let following = following.spawn_scoped(scope, || {
             while !over.load(std::sync::atomic::Ordering::Acquire) {
-                if stop.asked() {
+                if ends.now() {
                     theirs.ask();
                 }
                 std::thread::sleep(LOOK);
@@ -269,16 +272,16 @@ impl<'a> Run<'a> {
                 self.told.say(&line);
                 if let Some(fault) = &result.fault {
                     self.failures += 1;
-                    self.told.say(&format!("a test broke: {fault}"));
+                    self.told.say_of_failure(&format!("a test broke: {fault}"));
                 }
             }
             Event::Ended(Err(error)) => {
                 self.failures += 1;
                 self.told.seen.open = 0;
-                self.told.say(&format!("a test failed: {}", error.fault()));
+                self.told.say_of_failure(&format!("a test failed: {}", error.fault()));
             }
             Event::Denied(peer) => {
-                self.told.say(&format!("{peer} was told that a test is running"))
+                self.told.say_of_failure(&format!("{peer} was told that a test is running"))
             }
         }
     }

@@ -76,7 +76,7 @@ fn serving(bed: &Testbed, log: &Path, work: impl FnOnce(SocketAddr)) -> (Report,
             let mut told = Told { listening: Some(tell), ..Told::default() };
             let address = SocketAddr::from((bed.b.ipv4, PORT));
             let serve =
-                || serve(address, (LONGEST, Some(log)), &Options::default(), &mut told, &stop);
+                || serve(address, (None, LONGEST, Some(log)), &Options::default(), &mut told, &stop);
             let report = bed.b.namespace.run(serve).unwrap().unwrap();
             (report, told)
         });
