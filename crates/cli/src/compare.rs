@@ -5,25 +5,27 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use wirebeat_report::compare::{CompareOptions, METRICS, compare};
+use wirebeat_report::model::Report;
 use wirebeat_units::{Fault, fault};
 
 use crate::failure::Failure;
 use crate::file::is_standard;
 use crate::output::{AnswerFiles, Output, ReportArgs, VERSION};
-use crate::report::read_json;
+use crate::report::read_runs;
 
 const EXAMPLES: &str = "\
 Examples:
   for i in 1 2 3 4 5 6; do wirebeat run lab.yaml --json old-$i.json; done
   wirebeat compare old-*.json -- new-*.json
-  wirebeat compare --threshold 5% --metric delay.p99 old-*.json -- new-*.json";
+  wirebeat run lab.yaml --repeat 6 --json new.json; wirebeat compare old.json -- new.json
+  wirebeat compare --threshold 5% --metric delay.p99 --metric voice:delay.p99 old-*.json -- new-*.json";
 
 /// The most runs of both sides.
 const RUNS: usize = 1000;
 
 /// Tell whether runs changed beyond noise
 ///
-/// Reads reports in JSON (--json), of runs before a change and after it, and says which metrics changed by more than runs differ
+/// Reads reports in JSON (--json), of single runs or of --repeat, before a change and after it, and says which metrics changed by more than runs differ
 /// anyway: of all flows together, and of each group of sessions. A run is one value. Five runs a side are needed for a verdict, and
 /// more where many metrics are compared at once. With --threshold, which stands before the files, a change for the worse of that much
 /// ends with exit code 4.
@@ -42,8 +44,9 @@ pub struct Args {
     /// End with exit code 4 where a metric is worse by this part of its old value: 5%
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     threshold: Option<f64>,
-    /// Compare this metric only, given once for each: delay.p99, loss, response.p99 [default: all]
-    #[arg(long = "metric", value_name = "NAME", value_parser = metric)]
+    /// Compare this metric only, given once for each: delay.p99, loss, response.p99; of one flow or group voice:delay.p99 [default: all,
+    /// of all flows together and of each group]
+    #[arg(long = "metric", value_name = "[FLOW:]NAME", value_parser = metric)]
     metrics: Vec<String>,
     #[command(flatten)]
     results: AnswerFiles,
@@ -66,9 +69,10 @@ fn percent(text: &str) -> Result<f64, Fault> {
 
 fn metric(text: &str) -> Result<String, Fault> {
     let names: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
-    match names.contains(&text) {
+    let name = text.rsplit_once(':').map_or(text, |(_, name)| name);
+    match names.contains(&name) {
         true => Ok(text.to_owned()),
-        false => Err(fault!("unknown metric '{text}'"; "there are {}", names.join(", "))),
+        false => Err(fault!("unknown metric '{name}'"; "there are {}", names.join(", "))),
     }
 }
 
@@ -79,19 +83,27 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         return Err(Failure::usage(why).hint(format!("give at most {RUNS}")));
     }
     check_files(args)?;
-    let reports = |paths: &[PathBuf]| {
-        let read = |path: &PathBuf| read_json(path).map(|report| report.without_histograms());
-        paths.iter().map(read).collect::<Result<Vec<_>, Failure>>()
-    };
-    let (old, new) = (reports(&args.old)?, reports(&args.new)?);
+    let (mut old, mut new) = (Vec::new(), Vec::new());
+    // which file each run is of
+    let mut files: Vec<&PathBuf> = Vec::new();
+    for (paths, side) in [(&args.old, &mut old), (&args.new, &mut new)] {
+        for path in paths {
+            let runs = read_runs(path)?;
+            files.extend(runs.iter().map(|_| path));
+            side.extend(runs.into_iter().map(Report::without_histograms));
+        }
+    }
+    if files.len() > RUNS {
+        let why = format!("{} runs are too many to compare", files.len());
+        return Err(Failure::usage(why).hint(format!("give at most {RUNS}")));
+    }
     let options = CompareOptions {
         wirebeat_version: VERSION.to_owned(),
         threshold: args.threshold,
         metrics: args.metrics.clone(),
     };
     let changes = compare(&old, &new, &options).map_err(|place| {
-        let path = args.old.iter().chain(&args.new).nth(place);
-        let name = path.map_or_else(String::new, |path| path.display().to_string());
+        let name = files.get(place).map_or_else(String::new, |path| path.display().to_string());
         let why = "this run was cut off, or its counters are inconsistent, so its numbers say nothing of a change";
         Failure::usage(why).at(name).hint("run it again, or leave it out")
     })?;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
+use wirebeat_methods::limited;
 use wirebeat_report::sweep::{ServiceTest, Sweep};
 use wirebeat_run::{Heard, Once, Options, Report, RunError, Silent, Stop};
 use wirebeat_traffic::scenario::Scenario;
@@ -80,6 +81,7 @@ impl RepeatArgs {
             resume: None,
             make: &mut make,
             explain,
+            judges: false,
         }
         .run(output)
     }
@@ -117,6 +119,8 @@ pub struct Many<'a> {
     pub make: &'a mut Make<'a>,
     /// What is wrong with it, in the words of the caller.
     pub explain: &'a dyn Fn(RunError) -> Failure,
+    /// Whether runs judge what they test: one that the tester limited is made again, and then judges nothing.
+    pub judges: bool,
 }
 
 impl Many<'_> {
@@ -155,7 +159,7 @@ impl Many<'_> {
             let named: Vec<String> = named.map(|(name, value)| format!("{name}={value}")).collect();
             output
                 .notice(format!("run {} of {planned} {}", number + 1, named.join(" ")).trim_end());
-            match self.one(&values, output, &mut heard, stop) {
+            match self.sound(&values, output, &mut heard, stop) {
                 Ok(Some(report)) => {
                     sweep.add(values, report);
                     // one that was stopped is made again
@@ -195,6 +199,29 @@ impl Many<'_> {
             warmup_ns: self.warmup.map(Nanos::get),
             scenario,
         })
+    }
+
+    /// A run of which the verdict is that of what it tests, as far as it can be had: see [`Many::judges`].
+    fn sound(
+        &mut self,
+        values: &[String],
+        output: &Output,
+        heard: &mut Heard,
+        stop: &Stop,
+    ) -> Result<Option<Report>, Failure> {
+        for attempt in 1.. {
+            let Some(mut report) = self.one(values, output, heard, stop)? else { break };
+            let Some(limit) = limited::limit(&report).filter(|_| self.judges) else {
+                return Ok(Some(report));
+            };
+            if limit.hopeless || attempt >= limited::RUNS || stop.asked() {
+                output.notice(&limit.why);
+                limit.withdraw(&mut report);
+                return Ok(Some(report));
+            }
+            output.notice(&format!("{}: once more", limit.why));
+        }
+        Ok(None)
     }
 
     /// A run, after what comes before it; `None` where it was stopped before.

@@ -120,11 +120,14 @@ fn read(path: &Path, repair: bool, output: &Output) -> Result<Report, Failure> {
     })
 }
 
-/// Reads a report in JSON; a packet log is none.
-pub fn read_json(path: &Path) -> Result<Report, Failure> {
+/// Reads the runs of a report in JSON: one, or those of '--repeat'. A packet log is none.
+pub fn read_runs(path: &Path) -> Result<Vec<Report>, Failure> {
     let at = |failure: Failure| failure.at(path.display().to_string());
     if let Some(json) = json(path)? {
-        return parsed(&json).map_err(at);
+        return match repeated(&json) {
+            Some(runs) => runs.map_err(at),
+            None => parsed(&json).map(|report| vec![report]).map_err(at),
+        };
     }
     let why = match std::fs::metadata(path) {
         Ok(found) if found.is_file() => "it is no report in JSON".to_owned(),
@@ -258,6 +261,21 @@ struct Head {
     points: Option<serde::de::IgnoredAny>,
     #[serde(default)]
     old_runs: Option<serde::de::IgnoredAny>,
+}
+
+/// The runs of '--repeat' in a JSON document; `None` where it is none of that.
+fn repeated(json: &[u8]) -> Option<Result<Vec<Report>, Failure>> {
+    let head: Head = serde_json::from_slice(json).ok()?;
+    let is_repeated = head.points.is_some() && head.test.is_none();
+    let sweep: Sweep = serde_json::from_slice(json).ok().filter(|_| is_repeated)?;
+    if sweep.schema_version != SCHEMA_VERSION {
+        return Some(Err(other_version(&sweep.schema_version)));
+    }
+    if !sweep.variables.is_empty() {
+        let why = "it is of a sweep: its runs differ by their variables";
+        return Some(Err(Failure::usage(why).hint("give runs of one scenario")));
+    }
+    Some(Ok(sweep.points.into_iter().map(|point| point.report).collect()))
 }
 
 /// The report in a JSON document, or in the last line of one that has a line for each interval.

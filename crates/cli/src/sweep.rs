@@ -103,7 +103,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let warmup = args.repeat.warmup;
     let (test, resume) = (None, args.resume.clone());
     let (make, explain) = (&mut make, &explain);
-    Many { test, variables, values, warmup, resume, make, explain }.run(output)
+    Many { test, variables, values, warmup, resume, make, explain, judges: false }.run(output)
 }
 
 fn over(text: &str) -> Result<Over, Fault> {

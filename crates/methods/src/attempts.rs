@@ -10,7 +10,7 @@ use wirebeat_report::test_report::TrialReport;
 /// How often a trial is made in which the tester disturbed itself, or which may have lost what left at once.
 pub(crate) const ATTEMPTS: u32 = 3;
 /// Below this share of a load, trying again does not help: the tester is too slow, and not only disturbed.
-const FAR_BELOW: f64 = 0.95;
+pub(crate) const FAR_BELOW: f64 = 0.95;
 /// So many frames would have been lost in the attempts that lost nothing, if the device lost as in the others. That it loses none by
 /// chance has a probability of exp(-6), one in 400.
 const EXPECTED: f64 = 6.0;

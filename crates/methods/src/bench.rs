@@ -571,7 +571,7 @@ fn delay_of_one(flow: &FlowReport) -> Option<i64> {
 }
 
 /// Whether a finding makes losses doubtful.
-fn doubtful(finding: &Finding) -> bool {
+pub(crate) fn doubtful(finding: &Finding) -> bool {
     DOUBTS.contains(&finding.kind)
 }
 

@@ -93,6 +93,11 @@ pub fn pretty(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).map_or_else(|_| nothing(), |text| finished(&text))
 }
 
+/// The same, or one line where that is wanted.
+pub(crate) fn pretty_or_line(value: &impl Serialize, rendering: Rendering) -> String {
+    if rendering.one_line { write_lines(value, 0) } else { pretty(value) }
+}
+
 /// `value` as JSON text that ends with a newline.
 #[cfg(test)]
 pub(crate) fn write(value: &impl Serialize) -> String {

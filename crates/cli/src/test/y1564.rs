@@ -138,7 +138,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let test = Some(("ITU-T Y.1564", services(&file.scenario, args)));
     let (warmup, resume) = (None, args.resume.clone());
     let (values, make, explain) = (words, &mut make, &explain);
-    Many { test, variables, values, warmup, resume, make, explain }.run(output)
+    Many { test, variables, values, warmup, resume, make, explain, judges: true }.run(output)
 }
 
 /// The steps of a test, in their order.

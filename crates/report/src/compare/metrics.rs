@@ -93,19 +93,35 @@ fn p99(stats: &Stats) -> Option<f64> {
     (stats.count >= 1000).then_some(stats.percentiles.p99? as f64)
 }
 
-/// What every run has of the metrics that are `wanted` (none: all), and how the sides differ.
+/// What every run has of the metrics that are `wanted` (none: all), and how the sides differ. Those of one flow, `voice:delay.p99`, only
+/// where they are wanted: every one more makes it harder to tell any from chance.
 pub(super) fn values(old: &[Report], new: &[Report], wanted: &[String]) -> Vec<MetricChange> {
     let Some(first) = old.first() else { return Vec::new() };
-    let chosen =
-        |metric: &&Metric| wanted.is_empty() || wanted.iter().any(|name| name == metric.name);
+    let is = |name: &String, of: Option<&str>, metric: &Metric| match name.rsplit_once(':') {
+        Some((one, name)) => name == metric.name && of == Some(one),
+        None => name == metric.name && of.is_none(),
+    };
+    let chosen = |of: Option<&str>, metric: &Metric| wanted.iter().any(|name| is(name, of, metric));
     let mut all = Vec::new();
-    for metric in METRICS.iter().filter(chosen) {
+    for metric in METRICS {
         if let Value::Flow(value) = metric.value {
-            let of = |report: &Report| value(&report.total);
-            all.extend(change("total", metric, sides(old, new, of)));
+            if wanted.is_empty() || chosen(None, metric) {
+                let of = |report: &Report| value(&report.total);
+                all.extend(change("total", metric, sides(old, new, of)));
+            }
+            for flow in first.flows.iter().filter(|flow| chosen(Some(&flow.name), metric)) {
+                let of = |report: &Report| {
+                    value(report.flows.iter().find(|one| one.name == flow.name)?)
+                };
+                all.extend(change(&flow.name, metric, sides(old, new, of)));
+            }
             continue;
         }
-        for group in first.sessions.iter().filter(|group| group.end == SessionEnd::Client) {
+        let clients = first.sessions.iter().filter(|group| group.end == SessionEnd::Client);
+        for group in clients {
+            if !wanted.is_empty() && !chosen(None, metric) && !chosen(Some(&group.name), metric) {
+                continue;
+            }
             let of = |report: &Report| {
                 let mut groups = report.sessions.iter();
                 let one = groups.find(|one| one.name == group.name && one.end == group.end)?;
@@ -119,6 +135,15 @@ pub(super) fn values(old: &[Report], new: &[Report], wanted: &[String]) -> Vec<M
         }
     }
     all
+}
+
+/// Those of `wanted` that are not among `found`, because a run does not have them.
+pub(super) fn missing<'a>(wanted: &'a [String], found: &[MetricChange]) -> Vec<&'a str> {
+    let is_there = |name: &str| match name.rsplit_once(':') {
+        Some((of, metric)) => found.iter().any(|one| one.of == of && one.metric == metric),
+        None => found.iter().any(|one| one.metric == name),
+    };
+    wanted.iter().map(String::as_str).filter(|name| !is_there(name)).collect()
 }
 
 /// A number of each run of both sides; `None` where one has none.

@@ -1,7 +1,7 @@
 //! Whether runs of today differ from runs of before by more than what runs differ anyway.
 //!
 //! A run is one value: runs are resampled, never packets, because the packets of one run share what disturbed it. `metrics.rs` is what is
-//! compared, `resample.rs` the statistics. Fewer than five runs a side give no verdict.
+//! compared, `resample.rs` the statistics. Fewer than five runs a side give no verdict, and many metrics need more.
 
 mod metrics;
 mod resample;
@@ -37,6 +37,8 @@ pub struct Changes {
     pub old_runs: usize,
     /// How many runs there are of now.
     pub new_runs: usize,
+    /// How many runs of each side a verdict needs: five, and more where many metrics are compared at once.
+    pub runs_needed: usize,
     /// The smallest change for the worse, of the old value, that fails; `null` where none does.
     pub threshold: Option<f64>,
     /// Each metric that both sides have.
@@ -129,7 +131,9 @@ pub fn compare(old: &[Report], new: &[Report], options: &CompareOptions) -> Resu
         return Err(place);
     }
     let mut metrics = metrics::values(old, new, &options.metrics);
-    let enough = old.len().min(new.len()) >= LEAST_RUNS;
+    let needed = resample::runs_needed(metrics.len(), SIGNIFICANCE).max(LEAST_RUNS);
+    let enough = old.len().min(new.len()) >= needed;
+    let missing = metrics::missing(&options.metrics, &metrics);
     resample::correct(&mut metrics);
     for metric in &mut metrics {
         metric.outcome = match enough {
@@ -143,6 +147,8 @@ pub fn compare(old: &[Report], new: &[Report], options: &CompareOptions) -> Resu
     let verdict = match options.threshold {
         _ if !enough || metrics.is_empty() => CompareVerdict::Undecided,
         Some(_) if any(&[ChangeOutcome::Fails]) => CompareVerdict::Fail,
+        // what was to be held against the threshold was not measured
+        Some(_) if !missing.is_empty() => CompareVerdict::Undecided,
         Some(_) => CompareVerdict::Pass,
         None if any(&[ChangeOutcome::Better, ChangeOutcome::Worse]) => CompareVerdict::Changed,
         None => CompareVerdict::Unchanged,
@@ -153,13 +159,15 @@ pub fn compare(old: &[Report], new: &[Report], options: &CompareOptions) -> Resu
         _ => Exit::Done,
     };
     let mut notes = notes(old, new);
-    let needed = resample::runs_needed(metrics.len(), SIGNIFICANCE);
-    if enough && old.len().min(new.len()) < needed {
+    if needed > LEAST_RUNS && !enough {
         notes.push(format!(
             "{} metrics are compared at once: with fewer than {needed} runs a side none of them can be told from chance; \
              give more runs, or choose with --metric",
             metrics.len()
         ));
+    }
+    if !missing.is_empty() {
+        notes.push(format!("not every run has {}", missing.join(", ")));
     }
     Ok(Changes {
         schema_version: VERSION.to_owned(),
@@ -167,6 +175,7 @@ pub fn compare(old: &[Report], new: &[Report], options: &CompareOptions) -> Resu
         old_runs: old.len(),
         new_runs: new.len(),
         threshold: options.threshold,
+        runs_needed: needed,
         metrics,
         notes,
         verdict,

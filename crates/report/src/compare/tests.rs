@@ -170,3 +170,39 @@ fn other_scenarios_and_versions_are_noted() {
     let changes = compare(&old, &new, &options(None)).unwrap();
     assert_eq!(changes.notes.len(), 2, "{:?}", changes.notes);
 }
+
+/// Two metrics in a hundred runs of chance are one: seven metrics of five runs a side could not fail, however much they changed.
+#[test]
+fn more_metrics_than_runs_can_tell_apart_give_no_verdict() {
+    let (old, new) = (runs(&OLD[..5]), runs(&SLOWER[..5]));
+    let mut many = options(Some(0.05));
+    let all = compare(&old, &new, &many).unwrap();
+    assert!(all.metrics.len() <= 6 && all.verdict == CompareVerdict::Fail, "{all:?}");
+    many.metrics = METRICS.iter().map(|metric| metric.name.to_owned()).collect();
+    many.metrics.push(format!("{}:delay.p50", old[0].flows[0].name));
+    many.metrics.push(format!("{}:loss", old[0].flows[0].name));
+    let more = compare(&old, &new, &many).unwrap();
+    assert!(more.metrics.len() > 6, "{more:?}");
+    assert_eq!((more.verdict, more.exit_code, more.runs_needed), (CompareVerdict::Undecided, 4, 6));
+    assert!(more.text(Rendering::default()).contains("fewer than 6 runs"), "{more:?}");
+}
+
+#[test]
+fn a_flow_is_compared_by_itself_where_it_is_asked_for() {
+    let (old, mut new) = (runs(&OLD), runs(&OLD));
+    for run in &mut new {
+        let received = run.flows[0].received.as_mut().unwrap();
+        received.one_way_delay_ns.as_mut().unwrap().percentiles.p50 = Some(900_000_000);
+    }
+    let name = old[0].flows[0].name.clone();
+    let of = |metric: String| {
+        compare(&old, &new, &CompareOptions { metrics: vec![metric], ..options(Some(0.05)) })
+            .unwrap()
+    };
+    assert_eq!(of("delay.p50".to_owned()).verdict, CompareVerdict::Pass);
+    let changes = of(format!("{name}:delay.p50"));
+    assert_eq!((changes.verdict, changes.metrics.len()), (CompareVerdict::Fail, 1));
+    assert_eq!(changes.metrics[0].of, name);
+    let unknown = of("nobody:delay.p50".to_owned());
+    assert_eq!((unknown.verdict, unknown.exit_code), (CompareVerdict::Undecided, 4));
+}

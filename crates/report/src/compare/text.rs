@@ -1,6 +1,6 @@
 //! A comparison for people: what changed first, then what did not.
 
-use super::{ChangeOutcome, Changes, CompareVerdict, LEAST_RUNS, MetricChange};
+use super::{ChangeOutcome, Changes, CompareVerdict, MetricChange};
 use crate::format::Colour;
 use crate::human;
 use crate::text::style::{Style, clean, cut, hang};
@@ -57,8 +57,10 @@ fn gravity(outcome: ChangeOutcome) -> u8 {
 }
 
 fn summary(of: &Changes) -> String {
-    if of.verdict == CompareVerdict::Undecided && !of.metrics.is_empty() {
-        return format!("With fewer than {LEAST_RUNS} runs a side it cannot be said what changed.");
+    let fewer = of.old_runs.min(of.new_runs) < of.runs_needed;
+    if fewer && !of.metrics.is_empty() {
+        let needed = of.runs_needed;
+        return format!("With fewer than {needed} runs a side it cannot be said what changed.");
     }
     let count = |outcome| of.metrics.iter().filter(|metric| metric.outcome == outcome).count();
     let worse = count(ChangeOutcome::Fails) + count(ChangeOutcome::Worse);

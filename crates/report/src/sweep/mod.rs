@@ -61,6 +61,9 @@ pub struct Point {
     pub report: Report,
 }
 
+/// The share of a load that has to be sent, so that it counts as offered.
+const OFFERED: f64 = 0.999;
+
 /// Runs with the same values.
 pub(crate) struct Repetitions<'a> {
     /// The values.
@@ -83,7 +86,7 @@ impl Mean {
     fn shown(self, how: Shown) -> String {
         let shown = how.show(self.value);
         let real = |value: f64| how.show(Number::Real(value));
-        let (mean, signed) = (self.value.real(), matches!(how, Shown::Time | Shown::Deviation));
+        let (mean, signed) = (self.value.real(), matches!(how, Shown::Deviation));
         match self.within {
             Some(within) if within > mean && !signed => {
                 format!("{shown} ({} to {})", how.show(Number::Whole(0)), real(mean + within))
@@ -274,9 +277,25 @@ impl Sweep {
             }));
             row
         });
-        let (variables, notes) = (self.variables.len(), Vec::new());
+        let variables = self.variables.len();
+        let notes = all.iter().filter_map(not_offered).collect();
         Table { title, variables, names, heads, rows: rows.collect(), notes }
     }
+}
+
+/// That the tester did not send all that was asked of it: what was received says less of the device then.
+fn not_offered(of: &Repetitions<'_>) -> Option<String> {
+    let shares = of.reports.iter().flat_map(|report| &report.flows).filter_map(|flow| {
+        let sent = flow.sent.as_ref()?;
+        let (asked, left) = (sent.requested.frames, sent.sent.frames);
+        let share = left as f64 / asked.max(1) as f64;
+        (asked.saturating_sub(left) > 1 && share < OFFERED).then_some(share)
+    });
+    let least = shares.min_by(f64::total_cmp)?;
+    let percent = (least * 1000.0).floor() / 10.0;
+    let values = of.values.join(", ");
+    let place = if values.is_empty() { String::new() } else { format!("{values}: ") };
+    Some(format!("{place}the tester sent {percent} % of what was asked of it"))
 }
 
 /// Whether a signal cut it off: a request may be that of `--abort-on-fail`.
@@ -347,14 +366,14 @@ impl Presentable for Sweep {
     }
     fn json(&self, rendering: Rendering) -> String {
         if rendering.histograms {
-            return json::pretty(self);
+            return json::pretty_or_line(self, rendering);
         }
         let mut without = self.clone();
         let points = without.points.into_iter();
         without.points = points
             .map(|point| Point { report: point.report.without_histograms(), ..point })
             .collect();
-        json::pretty(&without)
+        json::pretty_or_line(&without, rendering)
     }
     fn html(&self, _: Rendering) -> String {
         page::sweep(self)

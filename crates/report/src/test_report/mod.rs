@@ -459,8 +459,8 @@ impl Presentable for TestReport {
     }
     fn json(&self, rendering: Rendering) -> String {
         match rendering.histograms {
-            true => json::pretty(self),
-            false => json::pretty(&self.clone().without_histograms()),
+            true => json::pretty_or_line(self, rendering),
+            false => json::pretty_or_line(&self.clone().without_histograms(), rendering),
         }
     }
     fn html(&self, _: Rendering) -> String {
