@@ -91,7 +91,12 @@ const ALL: &[Example] = examples![
     ("dns-load", "Sessions: queries of DNS over UDP and TCP"),
     ("slowloris", "Sessions: slow clients that a web server holds, and others that ask meanwhile"),
     ("warp17", "Sessions: a configuration of WARP17, and what it becomes", "warp17.cfg"),
-    ("t-rex", "Sessions: a profile of T-Rex (STF), and what it becomes", "t-rex.stf", "office.pcap"),
+    (
+        "t-rex",
+        "Sessions: a profile of T-Rex (STF), and what it becomes",
+        "t-rex.stf",
+        "office.pcap"
+    ),
     ("t-rex-astf", "Sessions: an ASTF profile of T-Rex, and what it becomes", "t-rex-astf.json"),
 ];
 

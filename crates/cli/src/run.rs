@@ -92,7 +92,8 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let (variables, make) = (Vec::new(), &mut make);
     let test = None;
     let resume = None;
-    Many { test, variables, values, warmup, resume, make, explain: &explain, judges: false }.run(output)
+    Many { test, variables, values, warmup, resume, make, explain: &explain, judges: false }
+        .run(output)
 }
 
 /// The scenario, as the command line changes it.

@@ -124,7 +124,8 @@ mod tests {
         }
         let of = |sent| limit_of(&[flow(10_000, 10_000), flow(10_000, sent)], &[], false).unwrap();
         assert!(of(5_000).hopeless && !of(9_900).hopeless);
-        let why = "limited by the tester: of the 10,000 frames that 'voice' asked for it sent 98.7 %";
+        let why =
+            "limited by the tester: of the 10,000 frames that 'voice' asked for it sent 98.7 %";
         assert_eq!(of(9_876).why, why);
     }
 }

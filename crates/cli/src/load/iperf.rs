@@ -256,7 +256,17 @@ fn spec(wire: Wire, args: &Args) -> Result<TestSpec, Failure> {
         let why = fault!("nothing says how fast datagrams are sent"; "give --rate, for example --rate 100Mbps");
         return Err(Failure::usage(why).at("--udp"));
     }
+    let omit = args.repeat.warmup.unwrap_or(usual.omit);
+    if wire != Wire::Iperf3 && omit > Nanos::ZERO {
+        let why = fault!("a test of iperf 2 is measured from its beginning"; "leave it out");
+        return Err(Failure::usage(why).at("--warmup"));
+    }
+    if omit.get() % Nanos::from_secs(1).get() != 0 {
+        let why = fault!("iperf3 knows whole seconds"; "give --warmup 1s or more");
+        return Err(Failure::usage(why).at("--warmup"));
+    }
     Ok(TestSpec {
+        omit,
         protocol,
         direction: direction(wire, args)?,
         streams: args.program.streams.map_or(usual.streams, Into::into),

@@ -361,9 +361,9 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     args.repeat.check(&args.watch, &args.report)?;
     args.ditg.check_alone()?;
     if let Some((wire, host)) = args.tool.server() {
-        if !args.repeat.is_once() {
-            let why = "the wire of another tool has one test, and nothing before it";
-            return Err(Failure::usage(why).at("--repeat, --warmup").hint("leave them out"));
+        if args.repeat.repeat > 1 {
+            let why = "the wire of another tool has one test";
+            return Err(Failure::usage(why).at("--repeat").hint("leave it out"));
         }
         return iperf::load(wire, host, args, output);
     }

@@ -117,9 +117,15 @@ pub(super) fn answer(
         }
         // values as other tools write them, and what iperf3 calls the time, the interval and the form of a report
         _ => {
-            let flags = if command == "load" { &[] } else { iperf::ANYWHERE };
+            let flags = match command {
+                "load" => iperf::OF_LOAD,
+                "serve" => iperf::OF_SERVE,
+                "receive" => iperf::OF_RECEIVE,
+                _ => iperf::ANYWHERE,
+            };
+            let tool = if matches!(command, "load" | "serve") { "other tools" } else { "iperf3" };
             let scanned = scan::<Vec<String>>(flags, words, own)?;
-            answered(error, ours, "iperf3", scanned, |scanned| {
+            answered(error, ours, tool, scanned, |scanned| {
                 let Scanned { said, ours, names, .. } = scanned;
                 let line = [NAME.to_owned()].into_iter().chain(path.clone()).chain(names);
                 let line = line.chain(ours).chain(said).collect();
@@ -178,6 +184,12 @@ fn of_trex(line: &TrexLine<'_>) -> Failure {
     let TrexLine { profile, multiplier, duration } = *line;
     let failure =
         Failure::usage("a profile of T-Rex is converted first").at(format!("-f {profile}"));
+    if profile.ends_with(".py") && profile.split('/').any(|part| part == "stl") {
+        return failure.hint(
+            "a stateless profile (STL) is Python, which is not run: write its streams as flows of a scenario ('wirebeat examples' has some; \
+             docs/scenario.md)",
+        );
+    }
     if profile.ends_with(".py") {
         return failure.hint(
             "Python is not run: write the profile as JSON by T-Rex's own 'astf-sim -f PROFILE --json', and convert that",
@@ -250,8 +262,10 @@ fn answered<M>(
     match (foreign, hint) {
         (Some(flag), Some(hint)) => Some(Failure::usage(of_tool(&flag)).hint(hint)),
         (Some(flag), None) => {
-            let command = path.join(" ");
-            Some(Failure::usage(of_tool(&flag)).hint(format!("ours: {NAME} {command} --help")))
+            let (command, first) = (path.join(" "), path.first().map_or("", String::as_str));
+            let hint = super::habit(&flag, first).map(str::to_owned);
+            let hint = hint.unwrap_or_else(|| format!("ours: {NAME} {command} --help"));
+            Some(Failure::usage(of_tool(&flag)).hint(hint))
         }
         // what is wrong with a value is known better by the one who reads it
         (None, Some(hint)) => Some(super::explain(error).with_hint(hint)),
@@ -544,8 +558,49 @@ pub(super) mod tests {
                 "receive --interface lo --time 10s --interval 1s",
             ),
             ("run a.yaml --json-stream", "run a.yaml --json-lines"),
+            ("receive --json-stream -p 5001", "receive --json-lines --port 5001"),
+            (
+                "serve --iperf3 -p 5201 -t 60 -i 2 -J",
+                "serve --iperf3 --listen 0.0.0.0:5201 --time 60s --interval 2s --json",
+            ),
+            (
+                "serve --ditg --json-stream -p 9000",
+                "serve --ditg --json-lines --listen 0.0.0.0:9000",
+            ),
         ] {
             assert_eq!(line_of_ours(line), ours, "{line}");
+        }
+        // clients of iperf, wrk and ab
+        for (line, ours) in [
+            ("http://x/ --rate 100/s -t 5", "http://x/ --rate 100/s --time 5s"),
+            ("http://x/ -c 50 -d 10s", "http://x/ --users 50 --time 10s"),
+            ("--iperf3 x -t 5 -P 4 -R -J", "--iperf3 x --time 5s --streams 4 --reverse --json"),
+            (
+                "x:5201 --program bulk -b 1G --bidir -l 8K -i 2",
+                "x:5201 --program bulk --rate 1Gbps --both-ways --size 8192B --interval 2s",
+            ),
+            ("http://x/ --users 5 --json-stream", "http://x/ --users 5 --json-lines"),
+        ] {
+            let line = format!("load {line}");
+            assert_eq!(line_of_ours(&line), format!("load {ours}"), "{line}");
+        }
+        for (line, says) in [
+            ("run a.yaml -P 4", "the scenario says what is sent"),
+            ("run a.yaml -b 1G", "the scenario says what is sent"),
+            ("test rfc2544 --from a --to b --destination x --max-rate 1Gbps -t 10", "--trial 10s"),
+            ("load http://x/ -p 80", "behind the host"),
+            ("send 10.0.0.2", "write --to 10.0.0.2"),
+            ("help", "write wirebeat --help"),
+            ("day.pcap", "write: wirebeat replay day.pcap --interface eth1"),
+            ("lab.yaml", "write: wirebeat run lab.yaml"),
+            ("-f stl/bench.py -m 1", "a stateless profile"),
+            ("-f astf/http.py -m 1", "astf-sim"),
+            ("replay a.pcap --interface lo -t 10", "write --time 10s"),
+            ("replay -i lo --topspeed --loop 0 a.pcap", "write a large number"),
+            ("replay -i lo --topspeed --mbps=100 a.pcap", "given twice"),
+        ] {
+            let said = told(line).sentence();
+            assert!(said.contains(says), "{line}: {said}");
         }
         let said = told("send --to 10.0.0.2 --rate 1kpps -R").sentence();
         assert!(said.contains("wirebeat load --iperf3 HOST --udp --reverse"), "{said}");
@@ -583,9 +638,11 @@ pub(super) mod tests {
         let said = told("ITGSend -a 10.0.0.2 -C 1000 -c 512 -t 1000").sentence();
         let ours = "printf '%s\\n' '-a 10.0.0.2 -C 1000 -c 512 -t 1000' > flow.ditg && wirebeat run flow.ditg --dialect d-itg";
         assert!(said.contains(ours) && said.contains("wirebeat load --ditg HOST"), "{said}");
-        // what a command has not is told with where it says what it has
+        // what a command has not is told with what it has, or where it says so
         let said = told("test y1564 s.yaml -t 10").sentence();
-        assert!(said.contains("ours: wirebeat test y1564 --help"), "{said}");
+        assert!(said.contains("--step-time 10s (y1564)"), "{said}");
+        let said = told("check a.yaml -J -t 1").sentence();
+        assert!(said.contains("ours: wirebeat check --help"), "{said}");
     }
 
     #[test]

@@ -72,6 +72,50 @@ pub(super) const ANYWHERE: &[ForeignFlag<Vec<String>>] = &[
     row(&["--json-stream"], false, |said, _| put_flag(said, "--json-lines")),
 ];
 
+/// Flags of iperf, wrk, ab and other clients behind `load`.
+pub(super) const OF_LOAD: &[ForeignFlag<Vec<String>>] = &[
+    row(&["-t", "-d", "--duration", "-z"], true, |said, time| match seconds(time) {
+        Some(time) => put(said, "--time", &time),
+        // wrk's has a unit
+        None => put(said, "--time", time),
+    }),
+    row(&["-i"], true, |said, time| put(said, "--interval", &bounded(time)?)),
+    row(&["-J"], false, |said, _| put_flag(said, "--json")),
+    row(&["--json-stream"], false, |said, _| put_flag(said, "--json-lines")),
+    row(&["-b", "--bitrate", "--bandwidth"], true, |said, rate| put(said, "--rate", &bits(rate)?)),
+    row(&["-P", "--parallel"], true, |said, count| {
+        put(said, "--streams", &whole(count)?.to_string())
+    }),
+    row(&["-R"], false, |said, _| put_flag(said, "--reverse")),
+    row(&["--bidir"], false, |said, _| put_flag(said, "--both-ways")),
+    row(&["-l", "--len", "--length"], true, |said, bytes| {
+        put(said, "--size", &format!("{}B", size(bytes)?))
+    }),
+    row(&["-c", "--connections"], true, |said, count| {
+        put(said, "--users", &whole(count)?.to_string())
+    }),
+];
+
+/// Flags of servers behind `serve`: those of other tools listen where everybody reaches them.
+pub(super) const OF_SERVE: &[ForeignFlag<Vec<String>>] = &[
+    row(&["-p", "--port"], true, |said, port| {
+        put(said, "--listen", &format!("0.0.0.0:{}", whole(port)?))
+    }),
+    row(&["-t"], true, |said, time| put(said, "--time", &bounded(time)?)),
+    row(&["-i"], true, |said, time| put(said, "--interval", &bounded(time)?)),
+    row(&["-J"], false, |said, _| put_flag(said, "--json")),
+    row(&["--json-stream"], false, |said, _| put_flag(said, "--json-lines")),
+];
+
+/// And behind `receive`.
+pub(super) const OF_RECEIVE: &[ForeignFlag<Vec<String>>] = &[
+    row(&["-p"], true, |said, port| put(said, "--port", &whole(port)?.to_string())),
+    row(&["-t"], true, |said, time| put(said, "--time", &bounded(time)?)),
+    row(&["-i"], true, |said, time| put(said, "--interval", &bounded(time)?)),
+    row(&["-J"], false, |said, _| put_flag(said, "--json")),
+    row(&["--json-stream"], false, |said, _| put_flag(said, "--json-lines")),
+];
+
 /// Its flags. Those without an effect on what is sent or measured are left out.
 pub(super) const FLAGS: &[ForeignFlag<Test>] = &[
     row(&CLIENT, true, |test, host| set(&mut test.host, host.to_owned())),
@@ -172,7 +216,7 @@ impl Test {
             let port = self.port.unwrap_or(PORT);
             let why = fault!(
                 "this is the end that receives";
-                "the same is: {NAME} serve --iperf3 --listen 0.0.0.0:{port}; or, for datagrams of 'send': {NAME} receive --listen {port}"
+                "the same is: {NAME} serve --iperf3 --listen 0.0.0.0:{port}; or, for datagrams of 'send': {NAME} receive --port {port}"
             );
             return Err(("-s".to_owned(), why));
         }
@@ -300,7 +344,7 @@ fn flows(test: &Test, ours: Vec<String>) -> Translation {
     line.extend(test.beside.iter().cloned());
     line.extend(ours);
     let note = format!(
-        "with '{NAME} receive --listen PORT' there, which measures what arrives, the same is"
+        "with '{NAME} receive --port PORT' there, which measures what arrives, the same is"
     );
     Translation { line, note }
 }
@@ -311,8 +355,8 @@ fn of_server(test: &Test, ours: Vec<String>) -> Result<Translation, Untranslated
     let none = [
         (
             "-O",
-            test.omit.is_some(),
-            fault!("a test on this wire is measured from its beginning"; "leave it out"),
+            test.omit.is_some() && tool == "iperf2",
+            fault!("a test of iperf 2 is measured from its beginning"; "leave it out"),
         ),
         (
             "-b",
@@ -364,6 +408,7 @@ fn of_server(test: &Test, ours: Vec<String>) -> Result<Translation, Untranslated
         Some(bytes) => add("--bytes", Some(format!("{bytes}B"))),
         None => test.time.iter().for_each(|time| add("--time", Some(time.clone()))),
     }
+    test.omit.iter().for_each(|time| add("--warmup", Some(time.clone())));
     if let Some(tos) = test.tos {
         if tos % 4 != 0 {
             let why = fault!("sessions have a DSCP, and this has bits beside it"; "ask for a multiple of 4");
@@ -482,6 +527,7 @@ mod tests {
         ),
         ("--to 10.0.0.2 -b 1G", "send --rate 1Gbps@payload --to 10.0.0.2"),
         ("-c 10.0.0.2", "load --iperf3 10.0.0.2"),
+        ("-c 10.0.0.2 -t 10 -O 3", "load --iperf3 10.0.0.2 --time 10s --warmup 3s"),
         (
             "-c 10.0.0.2 -p 5001 -P 4 -d -n 1G -M 1400 -C bbr --fq-rate 1G -S 0x10 -N -4 -f m -T x -Z -e",
             "load --iperf3 10.0.0.2:5001 --streams 4 --both-ways --bytes 1073741824B --dscp 4 --mss 1400 --congestion \
@@ -497,8 +543,8 @@ mod tests {
     /// Lines that nothing of ours says, and what is told.
     const NONE: &[(&str, &str)] = &[
         ("-s", "serve --iperf3 --listen 0.0.0.0:5201"),
-        ("-s -p 5202 -D", "receive --listen 5202"),
-        ("-c x -O 2", "measured from its beginning"),
+        ("-s -p 5202 -D", "receive --port 5202"),
+        ("-c x -r -O 2", "measured from its beginning"),
         ("-c x -b 1G/4", "leave out what stands behind '/'"),
         ("-c x --cport 4000", "the port of the client"),
         ("-c x -B 10.0.0.1", "by the route to the server"),

@@ -63,13 +63,24 @@ const HABITS: &[(&str, &[&str], &str)] = &[
         "leave it out: it serves until it is told to stop (timeout 60 wirebeat serve …)",
     ),
     ("receive", &["-s", "--server"], "leave it out: receive is the end that receives"),
-    ("receive", &["-p", "--port"], "write the port behind --listen, as in --listen 5201"),
+    ("receive", &["-p"], "write --port 5201"),
     ("serve", &["-s"], "leave it out: serve is a server already"),
+    (
+        "run",
+        &["-c", "-b", "-P", "-R", "-u", "-l", "-n", "--bandwidth", "--bitrate", "--parallel"],
+        "the scenario says what is sent ('wirebeat send' and 'wirebeat load' have flags, and print the scenario that they mean with \
+         --print-scenario)",
+    ),
+    (
+        "test",
+        &["-t"],
+        "write --trial 10s for each trial (rfc2544), --step-time 10s (y1564) or --time 8h (soak)",
+    ),
+    ("sweep", &["-t"], "write 'run: { time: 10s }' in the scenario"),
 ];
 
-/// What says the same as a flag of another tool, after the subcommand of `arguments`.
-fn habit(flag: &str, arguments: &[OsString]) -> Option<&'static str> {
-    let command = arguments.iter().skip(1).find_map(|word| word.to_str())?;
+/// What says the same as a flag of another tool behind a subcommand.
+fn habit(flag: &str, command: &str) -> Option<&'static str> {
     let is_meant = |of: &&(&str, &[&str], &str)| of.0 == command && of.1.contains(&flag);
     HABITS.iter().find(is_meant).map(|(_, _, hint)| *hint)
 }
@@ -89,14 +100,26 @@ pub fn explain_line(
             Some(failure) => failure,
             None => {
                 let flag = text(error, ContextKind::InvalidArg);
-                match habit(&flag, arguments) {
+                let command = arguments.iter().skip(1).find_map(|word| word.to_str());
+                match command.and_then(|command| habit(&flag, command)) {
                     Some(hint) => Failure::usage(format!("unknown flag '{flag}'")).hint(hint),
+                    None if !flag.starts_with('-') && lacks_destination(command, arguments) => {
+                        Failure::usage(format!("unexpected argument '{flag}'"))
+                            .hint(format!("write --to {flag} for where frames go"))
+                    }
                     None => explain(error),
                 }
             }
         },
         _ => explain(error),
     }
+}
+
+/// Whether a line of `send` does not say where frames go.
+fn lacks_destination(command: Option<&str>, arguments: &[OsString]) -> bool {
+    let is_to =
+        |word: &OsString| word.to_str().is_some_and(|word| word.split('=').next() == Some("--to"));
+    command == Some("send") && !arguments.iter().any(is_to)
 }
 
 /// A word that is not a subcommand, with those that are in its place.
@@ -111,6 +134,14 @@ fn unknown_command(
         let Some(inner) = command.find_subcommand(word).filter(|_| word != wrong) else { continue };
         (path, command) = (format!("{path} {word}"), inner);
     }
+    let at_top = path == NAME;
+    if wrong == "help" && at_top {
+        return Failure::usage("there is no command 'help'")
+            .hint(format!("write {NAME} --help, or for one command: {NAME} run --help"));
+    }
+    if let Some(line) = of_file(&wrong).filter(|_| at_top) {
+        return Failure::usage(format!("'{wrong}' is no command")).hint(format!("write: {line}"));
+    }
     let known = text(error, ContextKind::SuggestedSubcommand);
     let other = SYNONYMS.iter().find(|(word, _)| *word == wrong).map(|(_, command)| *command);
     let other = other.filter(|other| command.find_subcommand(other).is_some());
@@ -121,6 +152,19 @@ fn unknown_command(
     };
     Failure::usage(format!("unknown command '{wrong}'"))
         .hint(format!("{meant}{path} --help lists all of them"))
+}
+
+/// The line for a file that stands where a command is to be.
+fn of_file(name: &str) -> Option<String> {
+    let ending = name.rsplit_once('.')?.1.to_ascii_lowercase();
+    let line = match ending.as_str() {
+        "pcap" | "pcapng" | "cap" => format!("{NAME} replay {name} --interface eth1"),
+        "wbar" => format!("{NAME} inspect {name}"),
+        "yaml" | "yml" | "mgn" | "cfg" | "ditg" => format!("{NAME} run {name}"),
+        "json" => format!("{NAME} report {name}"),
+        _ => return None,
+    };
+    Some(line)
 }
 
 /// A value that looks like a flag because it is negative: clap names its first letters alone.

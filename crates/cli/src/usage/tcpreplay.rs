@@ -52,6 +52,20 @@ enum Speed {
     Megabits(f64),
 }
 
+/// Notes how fast, which one flag says.
+fn speed(place: &mut Option<Speed>, one: Speed) -> Result<(), Fault> {
+    match place.replace(one) {
+        None => Ok(()),
+        Some(_) => Err(
+            fault!("the speed is given twice"; "give one of --pps, --mbps, --topspeed and --multiplier"),
+        ),
+    }
+}
+
+fn endless() -> Fault {
+    fault!("a replay without an end has no flag"; "write a large number: --loop 1000000000")
+}
+
 /// Flags that nobody else has: a line without a command that has one of them is of it.
 pub(super) const OWN: [&str; 10] = [
     "--topspeed",
@@ -73,20 +87,20 @@ pub(super) const FLAGS: &[ForeignFlag<Replay>] = &[
         let rate = number(rate)?;
         // as close as nanoseconds come
         let gap = Nanos::new((1e9 / rate).round().max(1.0) as u64);
-        set(&mut replay.speed, Speed::Gap(gap))
+        speed(&mut replay.speed, Speed::Gap(gap))
     }),
     row(&["-M", "--mbps"], true, |replay, rate| {
-        set(&mut replay.speed, Speed::Megabits(number(rate)?))
+        speed(&mut replay.speed, Speed::Megabits(number(rate)?))
     }),
-    row(&["-t", "--topspeed"], false, |replay, _| set(&mut replay.speed, Speed::Gap(Nanos::ZERO))),
+    row(&["-t", "--topspeed"], false, |replay, _| {
+        speed(&mut replay.speed, Speed::Gap(Nanos::ZERO))
+    }),
     row(&["-x", "--multiplier"], true, |replay, factor| {
         number(factor)?;
-        set(&mut replay.speed, Speed::Factor(factor.to_owned()))
+        speed(&mut replay.speed, Speed::Factor(factor.to_owned()))
     }),
     row(&["-l"], true, |replay, times| match times {
-        "0" => Err(
-            fault!("a replay without an end has no flag"; "write a large number: --loop 1000000000"),
-        ),
+        "0" => Err(endless()),
         times => put(&mut replay.flags, "--loop", &whole(times)?.to_string()),
     }),
     row(&["-L", "--limit"], true, |replay, count| {
@@ -237,6 +251,17 @@ pub(super) const FLAGS: &[ForeignFlag<Replay>] = &[
 pub(super) fn line(scanned: Scanned<Replay>) -> Result<Option<Translation>, Untranslated> {
     let Scanned { mut said, ours, names, .. } = scanned;
     said.add_rewriting()?;
+    if let Some(number) = names.iter().find(|name| positive(name).is_some()) {
+        let why = fault!(
+            "-t is --topspeed here, and '{number}' is no capture"; "for a time write --time {number}s"
+        );
+        return Err(("-t".to_owned(), why));
+    }
+    if ours.windows(2).any(|pair| matches!(pair, [flag, times] if flag == "--loop" && times == "0"))
+        || ours.iter().any(|flag| flag == "--loop=0")
+    {
+        return Err(("--loop 0".to_owned(), endless()));
+    }
     let mut note = match said.differs.as_slice() {
         [] => "the same is".to_owned(),
         differs => format!("nearly the same is ({})", differs.join("; ")),

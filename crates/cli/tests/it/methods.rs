@@ -145,25 +145,6 @@ fn rfc2544_measures_goes_on_and_writes_every_form() {
     assert_eq!(again.code, 0, "{again:?}");
     assert!(again.out.starts_with("PASS"), "{}", again.out);
     assert_eq!(fs::metadata(&state).unwrap().modified().unwrap(), before);
-    // a throughput that was required and is not there
-    let state = scratch.path("other.json");
-    let line = [
-        "test",
-        "rfc2544",
-        &file,
-        "--quick",
-        "--trial",
-        "100ms",
-        "--max-rate",
-        "5kpps",
-        "--sizes",
-        "64B",
-    ];
-    let junit = scratch.path("t.xml");
-    let unmet =
-        run(&[&line[..], &["--at-least", "6kpps", "--resume", &state, "--junit", &junit]].concat());
-    assert_eq!(unmet.code, 4, "{unmet:?}");
-    assert!(fs::read_to_string(junit).unwrap().contains("<failure"));
 }
 
 /// A cable in memory in the place of the device, and of the cable: the test beside itself.
@@ -221,6 +202,10 @@ fn rfc2544_refuses_what_it_would_not_do() {
         (&[&file, "--measure", "jitter"], "unknown measurement 'jitter'"),
         (&[&file], "--max-rate"),
         (&[&file, "--max-rate", "unlimited"], "no highest load"),
+        (
+            &[&file, "--max-rate", "2kpps", "--at-least", "3kpps", "--quick"],
+            "is more than the highest load, 2.00 kpps",
+        ),
         (&[&file, "--max-rate", "1kpps", "--resume", &cut], "--resume"),
         (&[&file, "--max-rate", "1kpps", "--resume", "-"], "a test cannot be kept in '-'"),
         (&[&file, "--max-rate", "1kpps", "--resume", &nowhere], "the test cannot be kept"),
@@ -424,6 +409,28 @@ fn y1564_tests_each_service_and_then_all() {
     assert!(excess.contains("PASS"), "{}", unpoliced.out);
 }
 
+/// A network passes no test of a load that the tester did not send.
+#[test]
+fn y1564_does_not_pass_what_the_tester_did_not_offer() {
+    require!(Capability::NetworkNamespaces);
+    let (bed, scratch) = (cable(), Scratch::new("y1564-slow"));
+    let to = bed.b.ipv4;
+    let text = format!(
+        "ports: {{ a: {{ interface: wb0, engine: packet }} }}\n\
+         flows: {{ video: {{ from: a, rate: 90Mpps, packet: [ {{ ipv4: {{ destination: {to} }} }}, {{ udp: {{}} }} ], \
+         expect: [ 'sent >= 1' ] }} }}\n"
+    );
+    let (file, junit) = (scratch.file("slow.yaml", text.as_bytes()), scratch.path("slow.xml"));
+    let line = format!("test y1564 {file} --step-time 200ms --configuration-only --junit {junit}");
+    let ended = wirebeat(&bed.a, &line).wait(PATIENCE).unwrap();
+    assert_eq!(ended.status.code(), Some(4), "{ended:?}");
+    let row = ended.stdout.lines().find(|line| line.contains("100% of CIR")).unwrap();
+    assert!(row.contains("UNDECIDED"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("limited by the tester: of the"), "{}", ended.stdout);
+    let junit = fs::read_to_string(junit).unwrap();
+    assert!(junit.contains("<failure") && junit.contains("limited by the tester"), "{junit}");
+}
+
 #[test]
 fn y1564_refuses_services_without_rates_or_criteria() {
     let scratch = Scratch::new("y1564-wrong");
@@ -510,6 +517,14 @@ fn rfc2544_takes_a_receiver_on_another_host() {
     // the cable bears the highest load, so that nothing is overloaded
     let recovery = &size["recovery"];
     assert_eq!((&recovery["overloaded"], &recovery["mean_ns"]), (&false.into(), &Value::Null));
+    // what the tester cannot offer is not known to be reached
+    let junit = scratch.path("t.xml");
+    let line = format!(
+        "test rfc2544 {file} --quick --trial 100ms --sizes 64B --max-rate 90Mpps --at-least 80Mpps --junit {junit}"
+    );
+    let unmet = wirebeat(&bed.a, &line).wait(PATIENCE).unwrap();
+    assert_eq!(unmet.status.code(), Some(4), "{unmet:?}");
+    assert!(fs::read_to_string(junit).unwrap().contains("<failure"));
 }
 
 #[test]
@@ -533,7 +548,7 @@ fn what_is_sent_by_flags_is_repeated_too() {
             "send --to 10.77.0.2 --rate 1kpps --repeat 2 --otlp http://127.0.0.1:9",
             "watch a single run",
         ),
-        ("load --iperf3 10.77.0.2 --repeat 2", "one test, and nothing before it"),
+        ("load --iperf3 10.77.0.2 --repeat 2", "has one test"),
         ("load --ditg 10.77.0.2 --repeat 2", "sent once, and nothing before them"),
     ] {
         let refused = run(&command.split_whitespace().collect::<Vec<_>>());

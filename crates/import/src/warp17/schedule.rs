@@ -82,7 +82,8 @@ pub(super) fn plans(port: &EthPort, draft: &mut Draft<'_>) -> BTreeMap<u32, Plan
             }
             _ => None,
         };
-        let opening = Nanos::from_secs(case.open.map_or(0, |open| case.sessions() / u64::from(open.max(1))));
+        let opening =
+            Nanos::from_secs(case.open.map_or(0, |open| case.sessions() / u64::from(open.max(1))));
         let Cursor { after, base, .. } = here;
         plans.insert(number, Plan { start, stop, after, base, established, opening });
     }
@@ -157,9 +158,8 @@ fn after_clients(
 /// after its last session opened.
 pub(super) fn run_time<'a>(plans: impl Iterator<Item = &'a Plan>) -> Option<Nanos> {
     let end = |plan: &Plan| {
-        let of_itself = || {
-            plan.start.saturating_add(plan.opening).saturating_add(RunSpec::DEFAULT_TIME)
-        };
+        let of_itself =
+            || plan.start.saturating_add(plan.opening).saturating_add(RunSpec::DEFAULT_TIME);
         plan.base.saturating_add(plan.stop.unwrap_or_else(of_itself))
     };
     plans.map(end).max()

@@ -13,7 +13,7 @@ use wirebeat_search::{
 };
 use wirebeat_traffic::scenario::Size;
 use wirebeat_traffic::scenario::size::Of;
-use wirebeat_units::{Nanos, Rate, human};
+use wirebeat_units::{Nanos, Rate, fault, human};
 
 use super::searches::{Searches, by_load, lowest, result};
 use super::{Rfc2544, Watch, findings, pause};
@@ -84,6 +84,14 @@ impl SizeTest<'_> {
             rate => bench.max(MaxLoad::Rate(rate), lengths),
         });
         let required = required.transpose()?;
+        if let Some(required) = required.filter(|required| *required > max * 1.000_001) {
+            let why = fault!(
+                "of frames of {} the throughput that is required, {}, is more than the highest load, {}",
+                self.name(report), human::frame_rate(required), human::frame_rate(max);
+                "require less, or raise the highest load (--max-rate)"
+            );
+            return Err(RunError::Usage(why).into());
+        }
         report.sizes[self.place].required_frames_per_second = required;
         let of = &mut report.sizes[self.place];
         (of.frame_bytes, of.max_frames_per_second) = (Some(lengths.frame), Some(max));

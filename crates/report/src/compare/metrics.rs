@@ -110,9 +110,8 @@ pub(super) fn values(old: &[Report], new: &[Report], wanted: &[String]) -> Vec<M
                 all.extend(change("total", metric, sides(old, new, of)));
             }
             for flow in first.flows.iter().filter(|flow| chosen(Some(&flow.name), metric)) {
-                let of = |report: &Report| {
-                    value(report.flows.iter().find(|one| one.name == flow.name)?)
-                };
+                let of =
+                    |report: &Report| value(report.flows.iter().find(|one| one.name == flow.name)?);
                 all.extend(change(&flow.name, metric, sides(old, new, of)));
             }
             continue;

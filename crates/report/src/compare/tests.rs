@@ -144,7 +144,8 @@ fn too_few_runs_for_so_many_metrics_are_told() {
     let (old, new) = (with_sessions(&OLD[..5]), with_sessions(&SLOWER[..5]));
     let changes = compare(&old, &new, &options(None)).unwrap();
     assert_eq!(changes.metrics.len(), 7, "{changes:?}");
-    assert_eq!(outcome(&changes, "delay.p50"), ChangeOutcome::Same);
+    assert_eq!(outcome(&changes, "delay.p50"), ChangeOutcome::Undecided);
+    assert_eq!(changes.verdict, CompareVerdict::Undecided);
     assert!(changes.notes.iter().any(|note| note.contains("--metric")), "{:?}", changes.notes);
     let chosen = CompareOptions { metrics: vec!["delay.p50".to_owned()], ..options(Some(0.05)) };
     let changes = compare(&runs(&OLD[..5]), &runs(&SLOWER[..5]), &chosen).unwrap();

@@ -17,6 +17,8 @@ const BELOW: f64 = 40.0;
 const HEIGHT: f64 = 176.0;
 /// Width of a letter, roughly: which fonts a reader has is not known.
 const LETTER: f64 = 7.8;
+/// The same in a wide font: what stands at the edge is not to be cut there.
+const WIDE_LETTER: f64 = 9.4;
 /// Columns of a name.
 const NAME: usize = 28;
 
@@ -79,7 +81,8 @@ impl Plot {
             let (x, _) = self.at(*place, 0.0);
             line(&mut self.body, (x, self.top), (x, bottom), "grid");
             let half = label.chars().count() as f64 * LETTER / 2.0;
-            let center = x.min(WIDTH - half - 1.0);
+            let at_most = WIDTH - 1.0 - label.chars().count() as f64 * WIDE_LETTER / 2.0;
+            let center = x.min(at_most);
             if center + half < free {
                 text(&mut self.body, (center, bottom + 16.0), "m dim", label);
                 free = center - half - 4.0;

@@ -171,15 +171,23 @@ pub fn serve(
     let served = match wire {
         Wire::Iperf3 => {
             let mut server = Server::bind(address, serving).map_err(failed)?;
-            serve_with(wire, server.address(), (options, how.time), (observer, stop), |stop, told| {
-                server.run(stop, told)
-            })
+            serve_with(
+                wire,
+                server.address(),
+                (options, how.time),
+                (observer, stop),
+                |stop, told| server.run(stop, told),
+            )
         }
         Wire::Iperf2 => {
             let mut server = Iperf2Server::bind(address, serving).map_err(failed)?;
-            serve_with(wire, server.address(), (options, how.time), (observer, stop), |stop, told| {
-                server.run(stop, told)
-            })
+            serve_with(
+                wire,
+                server.address(),
+                (options, how.time),
+                (observer, stop),
+                |stop, told| server.run(stop, told),
+            )
         }
     };
     Ok(served)

@@ -75,8 +75,9 @@ fn serving(bed: &Testbed, log: &Path, work: impl FnOnce(SocketAddr)) -> (Report,
         let server = scope.spawn(|| {
             let mut told = Told { listening: Some(tell), ..Told::default() };
             let address = SocketAddr::from((bed.b.ipv4, PORT));
-            let serve =
-                || serve(address, (None, LONGEST, Some(log)), &Options::default(), &mut told, &stop);
+            let serve = || {
+                serve(address, (None, LONGEST, Some(log)), &Options::default(), &mut told, &stop)
+            };
             let report = bed.b.namespace.run(serve).unwrap().unwrap();
             (report, told)
         });
