@@ -94,6 +94,7 @@ bench-sessions: ## Sessions: our TCP in memory, HTTP beside nginx and wrk, bulk 
 bench-generators: ## The comparison of Iperf, D-ITG, MGEN and RUDE repeated, as docs/generators.html (30 minutes)
 	@scripts/setup.sh build peers
 	@$(AS_USER) cargo build --release --locked -p wirebeat-cli
+	@$(AS_USER) scripts/split-debug.sh "$$(target_dir)/release/wirebeat"
 	@scripts/run.sh wirebeat-bench wirebeat-bench --study generators --output docs/generators.html $(ARGS)
 
 .PHONY: bench-pktgen

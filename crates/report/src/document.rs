@@ -4,6 +4,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
+use crate::compare::Changes;
 use crate::model::{Report, SCHEMA_VERSION};
 use crate::several_runs::SeveralRuns;
 use crate::sweep::Sweep;
@@ -22,6 +23,8 @@ pub enum Document {
     Sweep(Sweep),
     /// A standard test, of many runs.
     Test(Box<TestReport>),
+    /// What changed between runs of before and of now.
+    Changes(Changes),
     /// No run took place.
     Error(ErrorReport),
 }

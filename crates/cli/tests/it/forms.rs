@@ -2,11 +2,12 @@
 //! CSV by the reader of Python. Whatever names are in it.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use wirebeat_testbed::{Capability, require};
 
-use crate::{Scratch, run};
+use crate::{Scratch, command, run};
 
 /// Debian's own, for which its packages `python3-jsonschema`, `python3-junitparser` and `python3-yaml` are.
 const PYTHON: &str = "/usr/bin/python3";
@@ -57,6 +58,12 @@ fn json_is_what_its_schema_says() {
         ("intervals", format!("run {flows} --interval 100ms --histograms"), 4),
         ("sessions", format!("run {sessions} --interval 200ms"), 0),
         ("repeated", format!("run {flows} --repeat 2"), 4),
+        ("again", format!("run {flows} --repeat 2"), 4),
+        (
+            "compare",
+            format!("compare {} -- {}", scratch.path("repeated"), scratch.path("again")),
+            0,
+        ),
         ("sweep", format!("sweep {flows} --over rate=1kpps,2kpps"), 4),
         (
             "rfc2544",
@@ -73,7 +80,10 @@ fn json_is_what_its_schema_says() {
     let mut files = Vec::new();
     for (name, line, code) in lines {
         let path = scratch.path(name);
-        let words: Vec<&str> = line.split_whitespace().chain(["--json", &path]).collect();
+        // flags of 'compare' stand before the files
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        let place = if name == "compare" { 1 } else { words.len() };
+        words.splice(place..place, ["--json", &path]);
         let ended = run(&words);
         assert_eq!(ended.code, code, "{line}: {ended:?}");
         files.push(path);
@@ -102,6 +112,40 @@ print(len(sys.argv) - 2)
     let arguments: Vec<&str> =
         [schema].into_iter().chain(files.iter().map(String::as_str)).collect();
     assert_eq!(python(validate, &arguments).trim(), files.len().to_string());
+}
+
+#[test]
+fn lines_of_statistics_are_what_their_schema_says() {
+    require!(Capability::PythonModule("jsonschema"));
+    let scratch = Scratch::new("forms-stats");
+    let (socket, schema) =
+        (scratch.path("ctl"), concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/stats.schema.json"));
+    let control = format!("--control={socket}");
+    let flags = ["--engine", "socket", "--rate", "100pps", "--time", "10s", "--interval", "200ms"];
+    let line = [&["send", "--to", "127.0.0.1:9"], &flags[..], &[&control]].concat();
+    let mut sender = command(&line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    let lines = loop {
+        let told = run(&["ctl", &control, "stats", "--last", "5", "--json-lines"]);
+        if told.code == 0 && told.out.lines().count() > 1 {
+            break told.out;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(8), "{told:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    let file = scratch.file("stats.jsonl", lines.as_bytes());
+    let validate = "
+import json, jsonschema, sys
+validator = jsonschema.Draft202012Validator(json.load(open(sys.argv[1])))
+lines = [json.loads(line) for line in open(sys.argv[2])]
+errors = [error.message[:300] for line in lines for error in validator.iter_errors(line)]
+assert not errors, errors
+assert list(validator.iter_errors({'interval': 7})), 'the schema takes anything'
+print(len(lines))
+";
+    assert_eq!(python(validate, &[schema, &file]).trim(), lines.lines().count().to_string());
 }
 
 #[test]
@@ -177,11 +221,11 @@ print(len(list(suites)), len(names), results.count('Failure'), results.count('Er
     assert_eq!((told[2], told[3]), (0, 0), "{told:?}");
     let told = junit(
         format!(
-            "test rfc2544 {services} --quick --trial 100ms --max-rate 1kpps --sizes 64B --at-least 2kpps"
+            "test rfc2544 {services} --quick --trial 100ms --max-rate 1kpps --sizes 64B --at-least 1kpps"
         ),
-        4,
+        0,
     );
-    assert_eq!((told[0], told[2]), (1, 1), "{told:?}");
+    assert_eq!((told[0], told[2]), (1, 0), "{told:?}");
 }
 
 #[test]

@@ -109,7 +109,9 @@ fn pages(scratch: &Scratch) -> Vec<(String, &'static [&'static str])> {
 fn every_page_fits_a_phone_and_is_legible_in_light_and_dark() {
     require!(Capability::Program("chromium"));
     let scratch = Scratch::new("pages");
-    for (page, _) in pages(&scratch) {
+    let studies = ["generators", "pktgen"]
+        .map(|name| format!("{}/../../docs/{name}.html", env!("CARGO_MANIFEST_DIR")));
+    for page in pages(&scratch).into_iter().map(|(page, _)| page).chain(studies) {
         // as Blink numbers them
         for (scheme, dark) in [(0, true), (1, false)] {
             let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
