@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use wirebeat_report::compare::{CompareOptions, METRICS, compare};
+use wirebeat_report::compare::{CompareOptions, METRICS, compare, parts};
 use wirebeat_report::model::Report;
 use wirebeat_units::{Fault, fault};
 
@@ -25,8 +25,8 @@ const RUNS: usize = 1000;
 
 /// Tell whether runs changed beyond noise
 ///
-/// Reads reports in JSON (--json), of single runs or of --repeat, before a change and after it, and says which metrics changed by more than runs differ
-/// anyway: of all flows together, and of each group of sessions. A run is one value. Five runs a side are needed for a verdict, and
+/// Reads reports in JSON (--json), of single runs or of --repeat, before a change and after it, and says which metrics changed by more
+/// than runs differ anyway: of all flows together, and of each group of sessions. A run is one value. Five runs a side are needed for a verdict, and
 /// more where many metrics are compared at once. With --threshold, which stands before the files, a change for the worse of that much
 /// ends with exit code 4.
 #[derive(ClapArgs, Debug)]
@@ -69,7 +69,7 @@ fn percent(text: &str) -> Result<f64, Fault> {
 
 fn metric(text: &str) -> Result<String, Fault> {
     let names: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
-    let name = text.rsplit_once(':').map_or(text, |(_, name)| name);
+    let (_, name) = parts(text);
     match names.contains(&name) {
         true => Ok(text.to_owned()),
         false => Err(fault!("unknown metric '{name}'"; "there are {}", names.join(", "))),
@@ -78,10 +78,6 @@ fn metric(text: &str) -> Result<String, Fault> {
 
 /// Compares.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
-    if args.old.len() + args.new.len() > RUNS {
-        let why = format!("{} files are too many to compare", args.old.len() + args.new.len());
-        return Err(Failure::usage(why).hint(format!("give at most {RUNS}")));
-    }
     check_files(args)?;
     let (mut old, mut new) = (Vec::new(), Vec::new());
     // which file each run is of
@@ -91,11 +87,12 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
             let runs = read_runs(path)?;
             files.extend(runs.iter().map(|_| path));
             side.extend(runs.into_iter().map(Report::without_histograms));
+            // at once: what is read takes memory
+            if files.len() > RUNS {
+                let why = format!("more than {RUNS} runs are too many to compare");
+                return Err(Failure::usage(why).hint("give fewer of them"));
+            }
         }
-    }
-    if files.len() > RUNS {
-        let why = format!("{} runs are too many to compare", files.len());
-        return Err(Failure::usage(why).hint(format!("give at most {RUNS}")));
     }
     let options = CompareOptions {
         wirebeat_version: VERSION.to_owned(),

@@ -266,11 +266,11 @@ struct Head {
 /// The runs of '--repeat' in a JSON document; `None` where it is none of that.
 fn repeated(json: &[u8]) -> Option<Result<Vec<Report>, Failure>> {
     let head: Head = serde_json::from_slice(json).ok()?;
-    let is_repeated = head.points.is_some() && head.test.is_none();
-    let sweep: Sweep = serde_json::from_slice(json).ok().filter(|_| is_repeated)?;
-    if sweep.schema_version != SCHEMA_VERSION {
-        return Some(Err(other_version(&sweep.schema_version)));
+    head.points.filter(|_| head.test.is_none())?;
+    if head.schema_version != SCHEMA_VERSION {
+        return Some(Err(other_version(&head.schema_version)));
     }
+    let sweep: Sweep = serde_json::from_slice(json).ok()?;
     if !sweep.variables.is_empty() {
         let why = "it is of a sweep: its runs differ by their variables";
         return Some(Err(Failure::usage(why).hint("give runs of one scenario")));

@@ -91,7 +91,7 @@ impl<R> Attempts<R> {
 /// Whether a trial says more than the one before it: it offered more, then it is not doubtful, then it lost less.
 pub(crate) fn better(trial: &TrialReport, before: &TrialReport) -> bool {
     let more = trial.offered > before.offered * 1.0001;
-    let same = trial.offered > before.offered * crate::bench::OFFERED;
+    let same = trial.offered > before.offered * wirebeat_report::model::OFFERED;
     more && !(trial.doubt.is_some() && before.doubt.is_none())
         || same && trial.doubt.is_none() && before.doubt.is_some()
         || same && trial.loss_ratio < before.loss_ratio

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
-use wirebeat_report::model::{End, Finding, FindingKind, FlowReport, Report, Verdict};
+use wirebeat_report::model::{End, Finding, FindingKind, FlowReport, OFFERED, Report, Verdict};
 use wirebeat_report::test_report::TrialReport;
 use wirebeat_run::{Lab, Observer, RunError, Stop};
 use wirebeat_traffic::compile::CompileError;
@@ -13,8 +13,6 @@ use wirebeat_units::{BitRate, Fault, FrameRate, Nanos, Rate, fault, human};
 
 use crate::attempts::{ATTEMPTS, Attempts, better};
 
-/// A load counts as offered when at least this share of it was sent.
-pub(crate) const OFFERED: f64 = 0.999;
 /// A sender that is later than so many packet gaps, at the 99th percentile, is said to be late.
 pub(crate) const LATE_GAPS: f64 = 16.0;
 /// Bytes that a frame takes on the line beside its own: preamble, start delimiter and gap (IEEE 802.3).

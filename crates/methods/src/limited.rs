@@ -1,10 +1,9 @@
 //! Whether a run says something of what it tests: a test proves by the sender's own books that its load was offered.
 
 use wirebeat_report::model::{End, Expectation, Finding, FlowReport, Report};
-use wirebeat_units::human;
 
 use crate::attempts::{ATTEMPTS, FAR_BELOW};
-use crate::bench::{OFFERED, doubtful};
+use crate::bench::doubtful;
 
 /// How often a run is made that the tester limited.
 pub const RUNS: u32 = ATTEMPTS;
@@ -14,17 +13,18 @@ pub const RUNS: u32 = ATTEMPTS;
 pub struct Limit {
     /// Why: a sentence.
     pub why: String,
-    /// Whether what was met says nothing: less was offered.
-    of_met: bool,
-    /// Whether what was not met says nothing: the tester may have lost it.
-    of_unmet: bool,
+    /// Less was offered than was asked: what was met says nothing, nor does too little of something.
+    is_short: bool,
+    /// The tester may have lost frames: what was not met says nothing.
+    is_doubtful: bool,
     /// Whether the tester is far too slow, so that another run would be no better.
     pub hopeless: bool,
 }
 
 /// How the tester limited a run, if it did.
 pub fn limit(report: &Report) -> Option<Limit> {
-    if matches!(report.end, End::Stopped { .. }) {
+    // what ended before its time is told as that
+    if report.end != End::Completed {
         return None;
     }
     let is_unmet = report.expectations().any(|of| !of.expectation.met);
@@ -34,33 +34,21 @@ pub fn limit(report: &Report) -> Option<Limit> {
 /// The same of a run of these flows, by what was found in it, and whether it failed.
 fn limit_of(flows: &[FlowReport], findings: &[Finding], is_unmet: bool) -> Option<Limit> {
     let doubt = findings.iter().find(|finding| doubtful(finding));
-    let least = flows.iter().filter_map(short).min_by(|a, b| a.2.total_cmp(&b.2));
-    if let Some((flow, of, share)) = least {
+    let short = flows.iter().filter_map(|flow| Some((flow, flow.short_share()?)));
+    if let Some((flow, share)) = short.min_by(|a, b| a.1.total_cmp(&b.1)) {
         let percent = (share * 1000.0).floor() / 10.0;
-        let why = format!(
-            "limited by the tester: of the {} that '{}' asked for it sent {percent} %",
-            human::counted(of, "frame"),
-            flow.name,
-        );
+        let why =
+            format!("limited by the tester: it sent {percent} % of the load of '{}'", flow.name);
         let hopeless = share < FAR_BELOW;
-        return Some(Limit { why, of_met: true, of_unmet: doubt.is_some(), hopeless });
+        return Some(Limit { why, is_short: true, is_doubtful: doubt.is_some(), hopeless });
     }
     let doubt = doubt?;
     is_unmet.then(|| Limit {
-        why: format!("limited by the tester: {}", doubt.message),
-        of_met: false,
-        of_unmet: true,
+        why: format!("the tester may have caused it: {}", doubt.message),
+        is_short: false,
+        is_doubtful: true,
         hopeless: false,
     })
-}
-
-/// A flow of which less was sent than was asked: how many frames those are, and the share that was sent.
-fn short(flow: &FlowReport) -> Option<(&FlowReport, u64, f64)> {
-    let sent = flow.sent.as_ref()?;
-    let (asked, left) = (sent.requested.frames, sent.sent.frames);
-    let share = left as f64 / asked.max(1) as f64;
-    // a frame more or less is no other load
-    (asked.saturating_sub(left) > 1 && share < OFFERED).then_some((flow, asked, share))
 }
 
 impl Limit {
@@ -74,7 +62,12 @@ impl Limit {
     }
 
     fn undecide(&self, expectation: &mut Expectation) {
-        let says_nothing = if expectation.met { self.of_met } else { self.of_unmet };
+        let too_little =
+            expectation.measured_value.zip(expectation.limit).is_some_and(|(is, limit)| is < limit);
+        let says_nothing = match expectation.met {
+            true => self.is_short,
+            false => self.is_doubtful || self.is_short && too_little,
+        };
         if says_nothing && expectation.undecided.is_none() {
             expectation.met = false;
             expectation.margin = None;
@@ -124,8 +117,23 @@ mod tests {
         }
         let of = |sent| limit_of(&[flow(10_000, 10_000), flow(10_000, sent)], &[], false).unwrap();
         assert!(of(5_000).hopeless && !of(9_900).hopeless);
-        let why =
-            "limited by the tester: of the 10,000 frames that 'voice' asked for it sent 98.7 %";
-        assert_eq!(of(9_876).why, why);
+        assert_eq!(of(9_876).why, "limited by the tester: it sent 98.7 % of the load of 'voice'");
+    }
+
+    /// A rate that was not received because it was not sent is no failure of the network; a loss at less than the load is one.
+    #[test]
+    fn too_little_of_what_was_not_offered_is_no_failure() {
+        let limit = limit_of(&[flow(10_000, 5_000)], &[], true).unwrap();
+        for (measured, held_against, decided) in
+            [(500.0, 990.0, false), (0.02, 0.01, true), (990.0, 500.0, true)]
+        {
+            let mut of = Expectation {
+                measured_value: Some(measured),
+                limit: Some(held_against),
+                ..Expectation::default()
+            };
+            limit.undecide(&mut of);
+            assert!(!of.met && of.undecided.is_none() == decided, "{measured} {of:?}");
+        }
     }
 }

@@ -40,7 +40,7 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// How many lines about strangers are told: whoever connects again and again fills no terminal and no file of messages.
+/// The most lines about clients that were turned away or failed: one that connects again and again fills no terminal and no file.
 const TOLD: u64 = 100;
 
 /// A run, and who is told.
@@ -106,7 +106,7 @@ impl<'a> Telling<'a> {
             ..TOLD => self.say(what),
             TOLD => {
                 self.say(what);
-                self.say("more lines of this kind are not printed; the report has their number");
+                self.say("more lines of this kind are not printed");
             }
             _ => {}
         }

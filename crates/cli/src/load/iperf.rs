@@ -261,7 +261,7 @@ fn spec(wire: Wire, args: &Args) -> Result<TestSpec, Failure> {
         let why = fault!("a test of iperf 2 is measured from its beginning"; "leave it out");
         return Err(Failure::usage(why).at("--warmup"));
     }
-    if omit.get() % Nanos::from_secs(1).get() != 0 {
+    if !omit.get().is_multiple_of(Nanos::from_secs(1).get()) {
         let why = fault!("iperf3 knows whole seconds"; "give --warmup 1s or more");
         return Err(Failure::usage(why).at("--warmup"));
     }
@@ -376,6 +376,18 @@ pub(crate) mod tests {
             (Direction::InTurn, Amount::Time(Nanos::from_millis(500)))
         );
         assert_eq!(of("--iperf2 lab").unwrap(), TestSpec::default());
+        // iperf3's -O, which iperf 2 has not
+        assert_eq!(of("--iperf3 lab --warmup 3s").unwrap().omit, Nanos::from_secs(3));
+        for (line, says) in [
+            ("--iperf3 lab --warmup 300ms", "--warmup: iperf3 knows whole seconds"),
+            (
+                "--iperf2 lab --warmup 3s",
+                "--warmup: a test of iperf 2 is measured from its beginning",
+            ),
+        ] {
+            let said = of(line).unwrap_err().sentence();
+            assert!(said.contains(says), "{line}: {said}");
+        }
     }
 
     #[test]

@@ -104,27 +104,31 @@ pub(super) fn answer(
     match command {
         // a number behind -c is one of connections, as wrk and ab have it
         "load" if is_client(words) => {
-            let scanned = scan(iperf::FLAGS, words, own)?;
+            let scanned = scan(&[iperf::FLAGS], words, own)?;
             answered(error, ours, "iperf3", scanned, iperf::line_of_load)
         }
         "receive" | "serve" if words.iter().any(|word| iperf::SERVER.contains(&word.as_str())) => {
-            let scanned = scan(iperf::FLAGS, words, own)?;
+            let scanned = scan(&[iperf::FLAGS], words, own)?;
             answered(error, ours, "iperf3", scanned, iperf::line)
         }
-        "send" => answered(error, ours, "iperf3", scan(iperf::FLAGS, words, own)?, iperf::line),
-        "replay" => {
-            answered(error, ours, "tcpreplay", scan(tcpreplay::FLAGS, words, own)?, tcpreplay::line)
-        }
+        "send" => answered(error, ours, "iperf3", scan(&[iperf::FLAGS], words, own)?, iperf::line),
+        "replay" => answered(
+            error,
+            ours,
+            "tcpreplay",
+            scan(&[tcpreplay::FLAGS], words, own)?,
+            tcpreplay::line,
+        ),
         // values as other tools write them, and what iperf3 calls the time, the interval and the form of a report
         _ => {
-            let flags = match command {
+            let own_flags: &[_] = match command {
                 "load" => iperf::OF_LOAD,
                 "serve" => iperf::OF_SERVE,
                 "receive" => iperf::OF_RECEIVE,
-                _ => iperf::ANYWHERE,
+                _ => &[],
             };
             let tool = if matches!(command, "load" | "serve") { "other tools" } else { "iperf3" };
-            let scanned = scan::<Vec<String>>(flags, words, own)?;
+            let scanned = scan::<Vec<String>>(&[own_flags, iperf::ANYWHERE], words, own)?;
             answered(error, ours, tool, scanned, |scanned| {
                 let Scanned { said, ours, names, .. } = scanned;
                 let line = [NAME.to_owned()].into_iter().chain(path.clone()).chain(names);
@@ -273,9 +277,9 @@ fn answered<M>(
     }
 }
 
-/// Takes a line apart: words behind a command that `own` defines. `None` where a flag is neither ours nor the tool's.
+/// Takes a line apart by `tables`: words behind a command that `own` defines. `None` where a flag is neither ours nor the tool's.
 fn scan<M: Default>(
-    flags: &[ForeignFlag<M>],
+    tables: &[&[ForeignFlag<M>]],
     words: &[String],
     own: &clap::Command,
 ) -> Option<Result<Scanned<M>, Untranslated>> {
@@ -290,7 +294,7 @@ fn scan<M: Default>(
     while let Some(word) = rest.next() {
         let noted = if let Some(long) = word.strip_prefix("--").filter(|long| !long.is_empty()) {
             let (name, value) = long.split_once('=').map_or((long, None), |(n, v)| (n, Some(v)));
-            match (find(own, name), find_foreign(flags, &format!("--{name}"))) {
+            match (find(own, name), find_foreign(tables, &format!("--{name}"))) {
                 (Some(flag), _) => {
                     let behind = if value.is_none() { value_of(flag, &mut rest) } else { None };
                     scanned.add_ours((name, flag, own), value, behind);
@@ -304,7 +308,7 @@ fn scan<M: Default>(
                 (None, None) => return None,
             }
         } else if word.len() > 1 && word.starts_with('-') {
-            scanned.note_short((flags, own), word, &mut rest)?
+            scanned.note_short((tables, own), word, &mut rest)?
         } else {
             scanned.names.push(word.clone());
             Ok(())
@@ -325,7 +329,7 @@ impl<M> Scanned<M> {
     /// Notes what stands behind one dash: `-u`, `-b100M`, `-uR`. `None` where one of these is no flag of the tool.
     fn note_short<'a>(
         &mut self,
-        (flags, own): (&[ForeignFlag<M>], &clap::Command),
+        (tables, own): (&[&[ForeignFlag<M>]], &clap::Command),
         word: &str,
         rest: &mut impl Iterator<Item = &'a String>,
     ) -> Option<Result<(), Untranslated>> {
@@ -341,7 +345,7 @@ impl<M> Scanned<M> {
                 self.add_ours((long, arg, own), None, Some(value));
                 return Some(Ok(()));
             }
-            let row = find_foreign(flags, &flag)?;
+            let row = find_foreign(tables, &flag)?;
             if !row.takes_value {
                 if let Err(untranslated) = self.note(row, &flag, "") {
                     return Some(Err(untranslated));
@@ -405,8 +409,9 @@ fn value_of<'a>(
     (needed || !next.starts_with('-')).then(|| rest.next().cloned())?
 }
 
-fn find_foreign<'a, M>(flags: &'a [ForeignFlag<M>], flag: &str) -> Option<&'a ForeignFlag<M>> {
-    flags.iter().find(|row| row.flags.contains(&flag))
+/// The first row for a flag: what stands behind one command before what says the same everywhere.
+fn find_foreign<'a, M>(tables: &[&'a [ForeignFlag<M>]], flag: &str) -> Option<&'a ForeignFlag<M>> {
+    tables.iter().flat_map(|table| table.iter()).find(|row| row.flags.contains(&flag))
 }
 
 /// A time in bare seconds, with its unit.
@@ -466,7 +471,7 @@ pub(super) fn whole(text: &str) -> Result<u64, Fault> {
 }
 
 /// A word as a shell reads it back.
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./_-".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.to_owned(),

@@ -72,16 +72,13 @@ pub(super) const ANYWHERE: &[ForeignFlag<Vec<String>>] = &[
     row(&["--json-stream"], false, |said, _| put_flag(said, "--json-lines")),
 ];
 
-/// Flags of iperf, wrk, ab and other clients behind `load`.
+/// Flags of iperf, wrk, ab and other clients behind `load`, beside [`ANYWHERE`].
 pub(super) const OF_LOAD: &[ForeignFlag<Vec<String>>] = &[
     row(&["-t", "-d", "--duration", "-z"], true, |said, time| match seconds(time) {
         Some(time) => put(said, "--time", &time),
         // wrk's has a unit
         None => put(said, "--time", time),
     }),
-    row(&["-i"], true, |said, time| put(said, "--interval", &bounded(time)?)),
-    row(&["-J"], false, |said, _| put_flag(said, "--json")),
-    row(&["--json-stream"], false, |said, _| put_flag(said, "--json-lines")),
     row(&["-b", "--bitrate", "--bandwidth"], true, |said, rate| put(said, "--rate", &bits(rate)?)),
     row(&["-P", "--parallel"], true, |said, count| {
         put(said, "--streams", &whole(count)?.to_string())
@@ -97,24 +94,14 @@ pub(super) const OF_LOAD: &[ForeignFlag<Vec<String>>] = &[
 ];
 
 /// Flags of servers behind `serve`: those of other tools listen where everybody reaches them.
-pub(super) const OF_SERVE: &[ForeignFlag<Vec<String>>] = &[
-    row(&["-p", "--port"], true, |said, port| {
+pub(super) const OF_SERVE: &[ForeignFlag<Vec<String>>] =
+    &[row(&["-p", "--port"], true, |said, port| {
         put(said, "--listen", &format!("0.0.0.0:{}", whole(port)?))
-    }),
-    row(&["-t"], true, |said, time| put(said, "--time", &bounded(time)?)),
-    row(&["-i"], true, |said, time| put(said, "--interval", &bounded(time)?)),
-    row(&["-J"], false, |said, _| put_flag(said, "--json")),
-    row(&["--json-stream"], false, |said, _| put_flag(said, "--json-lines")),
-];
+    })];
 
 /// And behind `receive`.
-pub(super) const OF_RECEIVE: &[ForeignFlag<Vec<String>>] = &[
-    row(&["-p"], true, |said, port| put(said, "--port", &whole(port)?.to_string())),
-    row(&["-t"], true, |said, time| put(said, "--time", &bounded(time)?)),
-    row(&["-i"], true, |said, time| put(said, "--interval", &bounded(time)?)),
-    row(&["-J"], false, |said, _| put_flag(said, "--json")),
-    row(&["--json-stream"], false, |said, _| put_flag(said, "--json-lines")),
-];
+pub(super) const OF_RECEIVE: &[ForeignFlag<Vec<String>>] =
+    &[row(&["-p"], true, |said, port| put(said, "--port", &whole(port)?.to_string()))];
 
 /// Its flags. Those without an effect on what is sent or measured are left out.
 pub(super) const FLAGS: &[ForeignFlag<Test>] = &[

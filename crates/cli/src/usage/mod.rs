@@ -63,7 +63,6 @@ const HABITS: &[(&str, &[&str], &str)] = &[
         "leave it out: it serves until it is told to stop (timeout 60 wirebeat serve …)",
     ),
     ("receive", &["-s", "--server"], "leave it out: receive is the end that receives"),
-    ("receive", &["-p"], "write --port 5201"),
     ("serve", &["-s"], "leave it out: serve is a server already"),
     (
         "run",
@@ -136,7 +135,7 @@ fn unknown_command(
     }
     let at_top = path == NAME;
     if wrong == "help" && at_top {
-        return Failure::usage("there is no command 'help'")
+        return Failure::usage("unknown command 'help'")
             .hint(format!("write {NAME} --help, or for one command: {NAME} run --help"));
     }
     if let Some(line) = of_file(&wrong).filter(|_| at_top) {
@@ -157,6 +156,7 @@ fn unknown_command(
 /// The line for a file that stands where a command is to be.
 fn of_file(name: &str) -> Option<String> {
     let ending = name.rsplit_once('.')?.1.to_ascii_lowercase();
+    let name = foreign::quoted(name);
     let line = match ending.as_str() {
         "pcap" | "pcapng" | "cap" => format!("{NAME} replay {name} --interface eth1"),
         "wbar" => format!("{NAME} inspect {name}"),

@@ -183,13 +183,8 @@ print(len(files))
     assert!(count > 40, "{count}");
 }
 
-#[test]
-fn junit_is_read_by_a_reader_of_test_results() {
-    require!(Capability::PythonModule("junitparser"));
-    let scratch = Scratch::new("forms-junit");
-    let file =
-        hostile(&scratch, "hostile.yaml", "'loss == 0%', 'delay.p50 < 1ns', 'delay.p99.9 < 1s'");
-    let services = hostile(&scratch, "services.yaml", "'loss == 0%'");
+/// How many suites, cases, failures and errors a file in JUnit XML has, by `junitparser`, whose own counts are those of the file.
+pub fn in_junit(path: &str) -> Vec<usize> {
     let read = "
 import junitparser, sys
 suites = junitparser.JUnitXml.fromfile(sys.argv[1])
@@ -204,13 +199,23 @@ for suite in suites:
     assert before == (suite.tests, suite.failures, suite.errors, suite.skipped), before
 print(len(list(suites)), len(names), results.count('Failure'), results.count('Error'))
 ";
+    let told = python(read, &[path]);
+    told.split_whitespace().map(|word| word.parse().unwrap()).collect()
+}
+
+#[test]
+fn junit_is_read_by_a_reader_of_test_results() {
+    require!(Capability::PythonModule("junitparser"));
+    let scratch = Scratch::new("forms-junit");
+    let file =
+        hostile(&scratch, "hostile.yaml", "'loss == 0%', 'delay.p50 < 1ns', 'delay.p99.9 < 1s'");
+    let services = hostile(&scratch, "services.yaml", "'loss == 0%'");
     let junit = |line: String, code: i32| {
         let path = scratch.path("runs.xml");
         let words: Vec<&str> = line.split_whitespace().chain(["--junit", &path]).collect();
         let ended = run(&words);
         assert_eq!(ended.code, code, "{line}: {ended:?}");
-        let told = python(read, &[&path]);
-        told.split_whitespace().map(|word| word.parse().unwrap()).collect::<Vec<usize>>()
+        in_junit(&path)
     };
     let told = junit(format!("run {file}"), 4);
     // the run, and three of each flow, of which one is not met and one not known: too few frames

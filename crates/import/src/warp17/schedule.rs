@@ -82,12 +82,16 @@ pub(super) fn plans(port: &EthPort, draft: &mut Draft<'_>) -> BTreeMap<u32, Plan
             }
             _ => None,
         };
-        let opening =
-            Nanos::from_secs(case.open.map_or(0, |open| case.sessions() / u64::from(open.max(1))));
+        let opening = opening_time(case, case.sessions());
         let Cursor { after, base, .. } = here;
         plans.insert(number, Plan { start, stop, after, base, established, opening });
     }
     plans
+}
+
+/// How long so many sessions take to open, at the rate that is written.
+fn opening_time(case: &Case, sessions: u64) -> Nanos {
+    Nanos::from_secs(case.open.map_or(0, |open| sessions / u64::from(open.max(1))))
 }
 
 /// What comes after a test case of servers.
@@ -145,8 +149,8 @@ fn after_clients(
             let why = "it is an expectation, and when the test case stops and the next one of the port starts; WARP17 gives up the sessions \
                        that are open then, and here their programs end";
             draft.leave_out(line, &format!("clients-estab {count}"), why);
-            let opening = case.open.map_or(0, |open| u64::from(*count) / u64::from(open.max(1)));
-            let lasts = Nanos::from_secs(u64::from(case.init.unwrap_or(0)).saturating_add(opening));
+            let init = Nanos::from_secs(case.init.unwrap_or(0).into());
+            let lasts = init.saturating_add(opening_time(case, (*count).into()));
             let base = here.base.saturating_add(here.at).saturating_add(lasts);
             let base = base.saturating_add(ESTABLISHING);
             (None, Cursor { at: Nanos::ZERO, after: Some((number, *count)), base, never: false })

@@ -93,15 +93,18 @@ fn p99(stats: &Stats) -> Option<f64> {
     (stats.count >= 1000).then_some(stats.percentiles.p99? as f64)
 }
 
+/// `voice:delay.p99` as the flow or group, where one is written, and the metric.
+pub fn parts(name: &str) -> (Option<&str>, &str) {
+    name.rsplit_once(':').map_or((None, name), |(of, metric)| (Some(of), metric))
+}
+
 /// What every run has of the metrics that are `wanted` (none: all), and how the sides differ. Those of one flow, `voice:delay.p99`, only
 /// where they are wanted: every one more makes it harder to tell any from chance.
 pub(super) fn values(old: &[Report], new: &[Report], wanted: &[String]) -> Vec<MetricChange> {
     let Some(first) = old.first() else { return Vec::new() };
-    let is = |name: &String, of: Option<&str>, metric: &Metric| match name.rsplit_once(':') {
-        Some((one, name)) => name == metric.name && of == Some(one),
-        None => name == metric.name && of.is_none(),
+    let chosen = |of: Option<&str>, metric: &Metric| {
+        wanted.iter().any(|name| parts(name) == (of, metric.name))
     };
-    let chosen = |of: Option<&str>, metric: &Metric| wanted.iter().any(|name| is(name, of, metric));
     let mut all = Vec::new();
     for metric in METRICS {
         if let Value::Flow(value) = metric.value {
@@ -117,10 +120,10 @@ pub(super) fn values(old: &[Report], new: &[Report], wanted: &[String]) -> Vec<M
             continue;
         }
         let clients = first.sessions.iter().filter(|group| group.end == SessionEnd::Client);
-        for group in clients {
-            if !wanted.is_empty() && !chosen(None, metric) && !chosen(Some(&group.name), metric) {
-                continue;
-            }
+        let is_wanted = |group: &&SessionReport| {
+            wanted.is_empty() || chosen(None, metric) || chosen(Some(&group.name), metric)
+        };
+        for group in clients.filter(is_wanted) {
             let of = |report: &Report| {
                 let mut groups = report.sessions.iter();
                 let one = groups.find(|one| one.name == group.name && one.end == group.end)?;
@@ -138,9 +141,9 @@ pub(super) fn values(old: &[Report], new: &[Report], wanted: &[String]) -> Vec<M
 
 /// Those of `wanted` that are not among `found`, because a run does not have them.
 pub(super) fn missing<'a>(wanted: &'a [String], found: &[MetricChange]) -> Vec<&'a str> {
-    let is_there = |name: &str| match name.rsplit_once(':') {
-        Some((of, metric)) => found.iter().any(|one| one.of == of && one.metric == metric),
-        None => found.iter().any(|one| one.metric == name),
+    let is_there = |name: &&str| {
+        let (of, metric) = parts(name);
+        found.iter().any(|one| one.metric == metric && of.is_none_or(|of| of == one.of))
     };
     wanted.iter().map(String::as_str).filter(|name| !is_there(name)).collect()
 }

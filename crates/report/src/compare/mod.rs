@@ -10,7 +10,7 @@ mod text;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use metrics::{METRICS, Metric};
+pub use metrics::{METRICS, Metric, parts};
 
 use crate::exit::Exit;
 use crate::format::{Presentable, Rendering};
@@ -167,7 +167,10 @@ pub fn compare(old: &[Report], new: &[Report], options: &CompareOptions) -> Resu
         ));
     }
     if !missing.is_empty() {
-        notes.push(format!("not every run has {}", missing.join(", ")));
+        notes.push(format!(
+            "not every run has {}: write the name as the reports have it, or leave it out",
+            missing.join(", ")
+        ));
     }
     Ok(Changes {
         schema_version: VERSION.to_owned(),

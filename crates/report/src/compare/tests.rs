@@ -172,7 +172,7 @@ fn other_scenarios_and_versions_are_noted() {
     assert_eq!(changes.notes.len(), 2, "{:?}", changes.notes);
 }
 
-/// Two metrics in a hundred runs of chance are one: seven metrics of five runs a side could not fail, however much they changed.
+/// Eight metrics of five runs a side cannot fail, however much they change: that is no PASS.
 #[test]
 fn more_metrics_than_runs_can_tell_apart_give_no_verdict() {
     let (old, new) = (runs(&OLD[..5]), runs(&SLOWER[..5]));

@@ -86,7 +86,18 @@ pub enum MemberKind {
     SubFlow,
 }
 
+/// The share of a load that has to be sent, so that it counts as offered.
+pub const OFFERED: f64 = 0.999;
+
 impl FlowReport {
+    /// The share that was sent of what was asked, where that is less than [`OFFERED`]. A frame more or less is no other load.
+    pub fn short_share(&self) -> Option<f64> {
+        let sent = self.sent.as_ref()?;
+        let (asked, left) = (sent.requested.frames, sent.sent.frames);
+        let share = left as f64 / asked.max(1) as f64;
+        (asked.saturating_sub(left) > 1 && share < OFFERED).then_some(share)
+    }
+
     /// The same with the numbers that distributions come to, and without the histograms behind them.
     #[must_use]
     pub fn without_histograms(mut self) -> FlowReport {

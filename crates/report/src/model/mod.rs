@@ -26,8 +26,8 @@ pub use card::{
 };
 pub use expectation::{Expectation, Expected};
 pub use flow::{
-    FlowReport, LengthRange, Loss, LossBasis, MemberKind, Members, Rates, Received, Sent, Sizes,
-    Volume,
+    FlowReport, LengthRange, Loss, LossBasis, MemberKind, Members, OFFERED, Rates, Received, Sent,
+    Sizes, Volume,
 };
 pub use interval::{
     FlowInterval, GaugeReport, Interval, IntervalExtremes, IntervalPart, IntervalReceived,

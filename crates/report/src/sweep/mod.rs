@@ -61,9 +61,6 @@ pub struct Point {
     pub report: Report,
 }
 
-/// The share of a load that has to be sent, so that it counts as offered.
-const OFFERED: f64 = 0.999;
-
 /// Runs with the same values.
 pub(crate) struct Repetitions<'a> {
     /// The values.
@@ -79,6 +76,8 @@ pub(crate) struct Mean {
     pub value: Number,
     /// How far the 95 % interval goes to each side; `None` for fewer than two values.
     pub within: Option<f64>,
+    /// Whether one of the values is negative, as times by two clocks may be.
+    pub signed: bool,
 }
 
 impl Mean {
@@ -86,7 +85,7 @@ impl Mean {
     fn shown(self, how: Shown) -> String {
         let shown = how.show(self.value);
         let real = |value: f64| how.show(Number::Real(value));
-        let (mean, signed) = (self.value.real(), matches!(how, Shown::Deviation));
+        let (mean, signed) = (self.value.real(), self.signed || matches!(how, Shown::Deviation));
         match self.within {
             Some(within) if within > mean && !signed => {
                 format!("{shown} ({} to {})", how.show(Number::Whole(0)), real(mean + within))
@@ -285,13 +284,8 @@ impl Sweep {
 
 /// That the tester did not send all that was asked of it: what was received says less of the device then.
 fn not_offered(of: &Repetitions<'_>) -> Option<String> {
-    let shares = of.reports.iter().flat_map(|report| &report.flows).filter_map(|flow| {
-        let sent = flow.sent.as_ref()?;
-        let (asked, left) = (sent.requested.frames, sent.sent.frames);
-        let share = left as f64 / asked.max(1) as f64;
-        (asked.saturating_sub(left) > 1 && share < OFFERED).then_some(share)
-    });
-    let least = shares.min_by(f64::total_cmp)?;
+    let flows = of.reports.iter().flat_map(|report| &report.flows);
+    let least = flows.filter_map(FlowReport::short_share).min_by(f64::total_cmp)?;
     let percent = (least * 1000.0).floor() / 10.0;
     let values = of.values.join(", ");
     let place = if values.is_empty() { String::new() } else { format!("{values}: ") };
@@ -345,15 +339,16 @@ pub(crate) struct Table {
 /// The mean of values; a bound stands for itself where all are bounds.
 pub(crate) fn mean(values: &[Number]) -> Option<Mean> {
     let (first, others) = values.split_first()?;
+    let signed = values.iter().any(|value| value.real() < 0.0);
     if others.is_empty() || matches!(first, Number::Below(_)) {
-        return Some(Mean { value: *first, within: None });
+        return Some(Mean { value: *first, within: None, signed });
     }
     if others.iter().all(|other| other == first) {
-        return Some(Mean { value: *first, within: Some(0.0) });
+        return Some(Mean { value: *first, within: Some(0.0), signed });
     }
     let reals: Vec<f64> = values.iter().map(|value| value.real()).collect();
     let (mean, within) = mean_within(&reals)?;
-    Some(Mean { value: Number::Real(mean), within })
+    Some(Mean { value: Number::Real(mean), within, signed })
 }
 
 /// What a picture of a sweep shows: a name for its file, a title, its unit, and where the number is.

@@ -162,9 +162,15 @@ fn what_did_not_arrive_is_said_first_and_once() {
 /// "lost 1.00 ± 12.7" looked like fewer than none.
 #[test]
 fn an_interval_of_a_count_does_not_go_below_none() {
-    let of = |value, within| Mean { value: Number::Real(value), within: Some(within) };
+    let mean =
+        |value, within, signed| Mean { value: Number::Real(value), within: Some(within), signed };
+    let of = |value, within| mean(value, within, false);
     assert_eq!(of(1.0, 12.7).shown(Shown::Count), "1.00 (0 to 13.7)");
     assert_eq!(of(100.0, 12.7).shown(Shown::Count), "100 ± 12.7");
     assert_eq!(of(1.0, 2.0).shown(Shown::Time), "1 ns (0 ns to 3 ns)");
+    // by two clocks
+    assert_eq!(mean(1.0, 2.0, true).shown(Shown::Time), "1 ns ± 2 ns");
+    assert_eq!(mean(-3.0, 1.0, true).shown(Shown::Time), "-3 ns ± 1 ns");
+    assert!(super::mean(&[Number::Real(4.0), Number::Real(-2.0)]).unwrap().signed);
     assert_eq!(of(1.0, 0.0).shown(Shown::Count), "1.00");
 }
