@@ -2,12 +2,13 @@
 //!
 //! It has no name while it is written (`O_TMPFILE`), so nothing of it is left however the program ends. Where the
 //! file system cannot do that, it has the name with `.part` behind it, and is removed when it is not kept. A file
-//! that is there already is never written over.
+//! that is there already is never written over; one that is to be replaced stays whole until the new one is.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
@@ -19,6 +20,8 @@ pub struct NewFile {
     path: PathBuf,
     /// Where it is until it is whole, on file systems without nameless files.
     part: Option<PathBuf>,
+    /// Whether there is a file of its name, which it takes the place of.
+    replaces: bool,
 }
 
 impl NewFile {
@@ -31,6 +34,28 @@ impl NewFile {
         if fs::symlink_metadata(path).is_ok() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
+        NewFile::beside(path, false)
+    }
+
+    /// Begins one that takes the place of a regular file, with its permissions; of a link, of the file that it leads to. Until then that file
+    /// stays as it is.
+    ///
+    /// # Errors
+    /// What the system says; there is no such file, or it may not be written.
+    pub fn replace(path: &Path) -> io::Result<NewFile> {
+        let path = path.canonicalize()?;
+        let about = OpenOptions::new().write(true).open(&path)?.metadata()?;
+        if !about.is_file() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let new = NewFile::beside(&path, true)?;
+        new.file.set_permissions(about.permissions())?;
+        // a user cannot give files away; root leaves them to their owner
+        let _ = std::os::unix::fs::fchown(&new.file, Some(about.uid()), Some(about.gid()));
+        Ok(new)
+    }
+
+    fn beside(path: &Path, replaces: bool) -> io::Result<NewFile> {
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
@@ -38,14 +63,12 @@ impl NewFile {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let path = path.to_owned();
         match rustix::fs::open(folder, flags, Mode::from_raw_mode(0o666)) {
-            Ok(file) => Ok(NewFile { file: file.into(), path, part: None }),
+            Ok(file) => Ok(NewFile { file: file.into(), path, part: None, replaces }),
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR) => {
-                let mut part = OsString::from(&path);
-                part.push(".part");
-                let part = PathBuf::from(part);
+                let part = part_of(&path);
                 let file =
                     OpenOptions::new().read(true).write(true).create_new(true).open(&part)?;
-                Ok(NewFile { file, path, part: Some(part) })
+                Ok(NewFile { file, path, part: Some(part), replaces })
             }
             Err(error) => Err(error.into()),
         }
@@ -61,14 +84,28 @@ impl NewFile {
     /// # Errors
     /// What the system says; `AlreadyExists` where there is such a file by now.
     pub fn keep(&mut self) -> io::Result<()> {
+        let name = |path: &Path| {
+            let own = format!("/proc/self/fd/{}", self.file.as_fd().as_raw_fd());
+            let flags = AtFlags::SYMLINK_FOLLOW;
+            rustix::fs::linkat(CWD, own, CWD, path, flags).map_err(io::Error::from)
+        };
         match self.part.take() {
-            None => {
-                let own = format!("/proc/self/fd/{}", self.file.as_fd().as_raw_fd());
-                let flags = AtFlags::SYMLINK_FOLLOW;
-                rustix::fs::linkat(CWD, own, CWD, &self.path, flags).map_err(io::Error::from)
+            None if self.replaces => {
+                // what has no name cannot replace anything
+                let part = part_of(&self.path);
+                name(&part)?;
+                let kept = fs::rename(&part, &self.path);
+                if kept.is_err() {
+                    let _ = fs::remove_file(&part);
+                }
+                kept
             }
+            None => name(&self.path),
             Some(part) => {
-                let flags = RenameFlags::NOREPLACE;
+                let flags = match self.replaces {
+                    true => RenameFlags::empty(),
+                    false => RenameFlags::NOREPLACE,
+                };
                 let kept = rustix::fs::renameat_with(CWD, &part, CWD, &self.path, flags);
                 if kept.is_err() {
                     self.part = Some(part);
@@ -77,6 +114,13 @@ impl NewFile {
             }
         }
     }
+}
+
+/// The name of a file until it is whole. That of another process is another.
+fn part_of(path: &Path) -> PathBuf {
+    let mut part = OsString::from(path);
+    part.push(format!(".{}.part", std::process::id()));
+    PathBuf::from(part)
 }
 
 impl Write for NewFile {
@@ -132,6 +176,32 @@ mod tests {
         let folder = folder("dropped");
         drop(NewFile::create(&folder.join("new")).unwrap());
         assert_eq!(names(&folder), [""; 0]);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn one_that_is_replaced_stays_until_the_new_one_is_whole() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = folder("replaced");
+        let (path, link) = (folder.join("old"), folder.join("link"));
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        symlink("old", &link).unwrap();
+        let mut dropped = NewFile::replace(&path).unwrap();
+        dropped.write_all(b"half").unwrap();
+        drop(dropped);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        let mut kept = NewFile::replace(&link).unwrap();
+        kept.write_all(b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        kept.keep().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        let mut left = names(&folder);
+        left.sort();
+        assert_eq!(left, ["link", "old"]);
+        assert!(NewFile::replace(&folder.join("none")).is_err());
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -10,7 +10,7 @@ use wirebeat_units::{Fault, fault};
 
 use crate::failure::Failure;
 use crate::file::is_standard;
-use crate::output::{AnswerFiles, Output, ReportArgs, VERSION};
+use crate::output::{Output, ReportArgs, ResultFiles, VERSION};
 use crate::report::read_runs;
 
 const EXAMPLES: &str = "\
@@ -28,7 +28,7 @@ const RUNS: usize = 1000;
 /// Reads reports in JSON (--json), of single runs or of --repeat, before a change and after it, and says which metrics changed by more
 /// than runs differ anyway: of all flows together, and of each group of sessions. A run is one value. Five runs a side are needed for a verdict, and
 /// more where many metrics are compared at once. With --threshold, which stands before the files, a change for the worse of that much
-/// ends with exit code 4.
+/// ends with exit code 4, and fails its case in JUnit XML.
 #[derive(ClapArgs, Debug)]
 #[command(
     override_usage = "wirebeat compare [OPTIONS] <OLD>... -- <NEW>...",
@@ -49,13 +49,13 @@ pub struct Args {
     #[arg(long = "metric", value_name = "[FLOW:]NAME", value_parser = metric)]
     metrics: Vec<String>,
     #[command(flatten)]
-    results: AnswerFiles,
+    results: ResultFiles,
 }
 
 impl Args {
     /// How the result is wanted.
     pub fn report(&self) -> ReportArgs {
-        ReportArgs::from(&self.results.0)
+        ReportArgs::from(&self.results)
     }
 }
 
@@ -79,6 +79,7 @@ fn metric(text: &str) -> Result<String, Fault> {
 /// Compares.
 pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     check_files(args)?;
+    args.old.iter().chain(&args.new).try_for_each(|path| output.spares(path))?;
     let (mut old, mut new) = (Vec::new(), Vec::new());
     // which file each run is of
     let mut files: Vec<&PathBuf> = Vec::new();

@@ -73,9 +73,15 @@ impl Failure {
         Failure::new(cause, format!("cannot write it: {error}"))
     }
 
-    /// Says where: a flag, or a file with line and column.
+    /// Says where: a flag, or a file with line and column. Of very long values the beginning.
     pub fn at(mut self, place: impl Into<String>) -> Self {
-        self.place = Some(place.into());
+        const LETTERS: usize = 1000;
+        let mut place = place.into();
+        if let Some((end, _)) = place.char_indices().nth(LETTERS) {
+            place.truncate(end);
+            place.push('…');
+        }
+        self.place = Some(place);
         self
     }
 

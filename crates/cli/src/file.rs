@@ -30,7 +30,7 @@ pub struct FileArgs {
     /// Give a variable of the scenario this value, whatever its files say; may be given several times
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = assignment)]
     set: Vec<(String, String)>,
-    /// The file is a script of pktgen, rude, mgen or d-itg [default: as it looks]
+    /// The file is a script of pktgen, rude, mgen, d-itg, t-rex or warp17 [default: as it looks]
     #[arg(long, value_name = "NAME", value_parser = values::dialect, conflicts_with = "set")]
     dialect: Option<Dialect>,
     /// The interface that flows of a script leave by, unless it names one

@@ -4,6 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
@@ -226,7 +227,8 @@ enum Place {
 enum ResultFile {
     /// One that is there when it is whole, and not before: nothing is left of it, however the program ends.
     New(NewFile),
-    /// One that was there, and is empty until the result is in it.
+    /// One that was there, and cannot be replaced by another: a device, or in a folder of somebody else. It is as it was until the result is
+    /// written into it.
     Old(File, PathBuf),
 }
 
@@ -277,7 +279,7 @@ impl Output {
     }
 
     /// As `args` ask, with those who `watch` a run. Files are made and ports are taken now: that one cannot be had has to be known
-    /// before traffic starts, and a report of an earlier run must not be taken for this one's.
+    /// before traffic starts. A report of an earlier run stays until this one's is whole.
     pub fn open(
         args: ReportArgs,
         watch: WatchArgs,
@@ -321,6 +323,24 @@ impl Output {
             rendering,
             command_line,
         })
+    }
+
+    /// Fails where a result would replace a file that the command reads, whatever it is called there.
+    pub fn spares(&mut self, read: &Path) -> Result<(), Failure> {
+        let id = |path: &Path| std::fs::metadata(path).ok().map(|of| (of.dev(), of.ino()));
+        let Some(own) = id(read).filter(|_| !is_standard(read)) else { return Ok(()) };
+        for (format, place) in &mut self.places {
+            if let Place::File(file) = place
+                && id(file.path()) == Some(own)
+            {
+                // nor does it get what is said of the failure
+                *place = Place::Gone;
+                let why = format!("the result would replace {}, which is read", read.display());
+                let failure = Failure::usage(why).at(format!("--{}", format.name));
+                return Err(failure.hint("write it to another file"));
+            }
+        }
+        Ok(())
     }
 
     /// Whether standard output is read by a program, and nobody reads beside it.
@@ -381,8 +401,13 @@ impl Output {
 
     /// What shows it to the one who started it, and to nobody else.
     pub fn shown(&self) -> Box<dyn Observer> {
+        self.shown_of(None)
+    }
+
+    /// The same of one of several runs, by its number from 1.
+    pub fn shown_of(&self, run: Option<usize>) -> Box<dyn Observer> {
         progress::observer(match self.interval {
-            _ if self.lines => Show::JsonLines,
+            _ if self.lines => Show::JsonLines(run),
             _ if self.tui => Show::Nothing,
             Some(_) => Show::Lines,
             None if self.is_quiet() => Show::Nothing,
@@ -472,7 +497,11 @@ impl Place {
         }
         let opened = match std::fs::symlink_metadata(&path).is_err() {
             true => NewFile::create(&path).map(ResultFile::New),
-            false => File::create(&path).map(|file| ResultFile::Old(file, path.clone())),
+            false => NewFile::replace(&path).map(ResultFile::New).or_else(|_| {
+                // of a link that leads nowhere, the file that it is to lead to
+                let how = File::options().write(true).create(true).truncate(false).open(&path);
+                how.map(|file| ResultFile::Old(file, path.clone()))
+            }),
         };
         let file = opened.map_err(|error| {
             Failure::making(&error)
@@ -520,13 +549,24 @@ impl Place {
 }
 
 impl ResultFile {
+    fn path(&self) -> &Path {
+        match self {
+            ResultFile::New(file) => file.path(),
+            ResultFile::Old(_, path) => path,
+        }
+    }
+
     /// Writes it. A part of a result is none: of a new one that cannot be written whole nothing is left.
     fn save(&mut self, result: &[u8]) -> Result<(), Failure> {
         let (written, path) = match self {
             ResultFile::New(file) => {
                 (file.write_all(result).and_then(|()| file.keep()), file.path().to_owned())
             }
-            ResultFile::Old(file, path) => (file.write_all(result), path.clone()),
+            ResultFile::Old(file, path) => {
+                // a device has no length
+                let _ = file.set_len(0);
+                (file.write_all(result), path.clone())
+            }
         };
         written.map_err(|error| {
             Failure::output(format!("cannot write the result: {error}"))

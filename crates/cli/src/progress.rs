@@ -25,8 +25,8 @@ pub enum Show {
     Notices,
     /// A line for every interval.
     Lines,
-    /// A line of JSON for every interval, on standard output.
-    JsonLines,
+    /// A line of JSON for every interval, on standard output, with the number of its run where there are several.
+    JsonLines(Option<usize>),
     /// A bar.
     Bar,
 }
@@ -37,7 +37,7 @@ pub fn observer(show: Show) -> Box<dyn Observer> {
         Show::Nothing => Box::new(wirebeat_run::Silent),
         Show::Notices => Box::new(Notices),
         Show::Lines => Box::new(Lines),
-        Show::JsonLines => Box::new(JsonLines),
+        Show::JsonLines(run) => Box::new(JsonLines { run }),
         Show::Bar => Box::new(Bar::new()),
     }
 }
@@ -61,7 +61,9 @@ impl Observer for Notices {
     }
 }
 
-struct JsonLines;
+struct JsonLines {
+    run: Option<usize>,
+}
 
 impl Observer for JsonLines {
     fn progress(&mut self, _: &Progress) {}
@@ -72,7 +74,7 @@ impl Observer for JsonLines {
 
     fn interval(&mut self, interval: &Interval) {
         // where it cannot be written, the report cannot either, which is told
-        let _ = written(json::interval(interval).as_bytes());
+        let _ = written(json::interval(interval, self.run).as_bytes());
     }
 }
 

@@ -10,7 +10,7 @@ use wirebeat_run::{Heard, Once, Options, Report, RunError, Silent, Stop};
 use wirebeat_traffic::scenario::Scenario;
 use wirebeat_units::Nanos;
 
-use crate::execute::execute;
+use crate::execute::execute_after;
 use crate::failure::Failure;
 use crate::kept::{Head, Kept};
 use crate::output::{Output, ReportArgs, VERSION, tell};
@@ -41,14 +41,14 @@ impl RepeatArgs {
 
     /// Fails where something beside it is of a single run.
     pub fn check(self, watch: &WatchArgs, report: &ReportArgs) -> Result<(), Failure> {
-        if self.is_once() {
+        if self.repeat == 1 {
             return Ok(());
         }
         if watch.tui || watch.metrics.metrics.is_some() || watch.otlp.otlp.is_some() {
             let why = "--tui, --metrics and --otlp watch a single run";
-            return Err(Failure::usage(why).at("--repeat, --warmup").hint("leave one of them out"));
+            return Err(Failure::usage(why).at("--repeat").hint("leave one of them out"));
         }
-        if report.packet_log.is_some() && self.repeat > 1 {
+        if report.packet_log.is_some() {
             let why = "each run would replace the packet log of the one before";
             return Err(Failure::usage(why).at("--packet-log").hint("leave out --repeat"));
         }
@@ -63,16 +63,17 @@ impl RepeatArgs {
         output: &mut Output,
         explain: &dyn Fn(RunError) -> Failure,
     ) -> Result<u8, Failure> {
-        if self.is_once() {
-            let options = more(output.options());
-            return execute(scenario, options, output, explain);
-        }
         let own = output.options();
-        let mut make = |_: &[String], time: Option<Nanos>| {
+        let one = |time: Option<Nanos>| {
             let mut scenario = scenario.clone();
             scenario.run.time = time.or(scenario.run.time);
-            Ok(OneRun { scenario, options: more(again(&own)) })
+            OneRun { scenario, options: more(again(&own)) }
         };
+        if self.repeat == 1 {
+            let before = self.warmup.map(|time| one(Some(time)));
+            return execute_after(before, scenario, more(output.options()), output, explain);
+        }
+        let mut make = |_: &[String], time: Option<Nanos>| Ok(one(time));
         Many {
             test: None,
             variables: Vec::new(),
@@ -102,6 +103,9 @@ pub struct OneRun {
 
 /// What makes a run of the values of variables, which ends after a time where one is given.
 pub type Make<'a> = dyn FnMut(&[String], Option<Nanos>) -> Result<OneRun, Failure> + 'a;
+
+/// The number of a run, from 1, where there are several, and its values.
+type Numbered<'a> = (Option<usize>, &'a [String]);
 
 /// The runs of a command.
 pub struct Many<'a> {
@@ -140,6 +144,7 @@ impl Many<'_> {
         }
         let (mut kept, mut unkept) = (None, None::<Failure>);
         if let Some(path) = self.resume.take() {
+            output.spares(&path)?;
             let (file, points) = Kept::open(&path, &self.head(&sweep)?)?;
             if !points.is_empty() {
                 output.notice(&format!("{} of {planned} runs were made before", points.len()));
@@ -159,7 +164,8 @@ impl Many<'_> {
             let named: Vec<String> = named.map(|(name, value)| format!("{name}={value}")).collect();
             output
                 .notice(format!("run {} of {planned} {}", number + 1, named.join(" ")).trim_end());
-            match self.sound(&values, output, &mut heard, stop) {
+            let numbered = ((planned > 1).then_some(number + 1), &values[..]);
+            match self.sound(numbered, output, &mut heard, stop) {
                 Ok(Some(report)) => {
                     sweep.add(values, report);
                     // one that was stopped is made again
@@ -204,13 +210,13 @@ impl Many<'_> {
     /// A run of which the verdict is that of what it tests, as far as it can be had: see [`Many::judges`].
     fn sound(
         &mut self,
-        values: &[String],
+        (number, values): Numbered<'_>,
         output: &Output,
         heard: &mut Heard,
         stop: &Stop,
     ) -> Result<Option<Report>, Failure> {
         for attempt in 1.. {
-            let Some(mut report) = self.one(values, output, heard, stop)? else { break };
+            let Some(mut report) = self.one((number, values), output, heard, stop)? else { break };
             let Some(limit) = limited::limit(&report).filter(|_| self.judges) else {
                 return Ok(Some(report));
             };
@@ -227,7 +233,7 @@ impl Many<'_> {
     /// A run, after what comes before it; `None` where it was stopped before.
     fn one(
         &mut self,
-        values: &[String],
+        (number, values): Numbered<'_>,
         output: &Output,
         heard: &mut Heard,
         stop: &Stop,
@@ -239,7 +245,7 @@ impl Many<'_> {
             }
         }
         let OneRun { scenario, options } = (self.make)(values, None)?;
-        let mut shown = output.shown();
+        let mut shown = output.shown_of(number);
         let mut observer = Once { observer: &mut *shown, heard };
         let mut prepared = wirebeat_run::prepare(&scenario, options).map_err(self.explain)?;
         prepared.begin(stop).map_err(self.explain)?;

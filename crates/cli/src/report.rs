@@ -70,19 +70,20 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         let why = format!("{} files are too many to put side by side", args.files.len());
         return Err(Failure::usage(why).hint(format!("give at most {RUNS}")));
     }
+    args.files.iter().try_for_each(|path| output.spares(path))?;
     if let [path] = &args.files[..]
         && let Some(json) = json(path)?
     {
         // a test, or runs over variables: shown by themselves
         let refused = match parse_test(&json) {
-            Ok(test) => return Ok(output.result(0, &test)),
+            Ok(test) => return Ok(output.result(test.exit_code, &test)),
             Err(why) => why,
         };
         if let Ok(sweep) = serde_json::from_slice::<Sweep>(&json) {
             if sweep.schema_version != SCHEMA_VERSION {
                 return Err(other_version(&sweep.schema_version).at(path.display().to_string()));
             }
-            return Ok(output.result(0, &sweep));
+            return Ok(output.result(sweep.exit_code, &sweep));
         }
         // of a sweep 'test' is the name of a standard, and of another version its points may be others
         if let Ok(Head { test: Some(_), points: None, .. }) = serde_json::from_slice(&json) {
@@ -99,7 +100,10 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     }
     match <[NamedRun; 1]>::try_from(runs) {
         Ok([NamedRun { report, .. }]) => Ok(output.report(&report)),
-        Err(runs) => Ok(output.result(0, &SeveralRuns::new(VERSION.to_owned(), runs))),
+        Err(runs) => {
+            let runs = SeveralRuns::new(VERSION.to_owned(), runs);
+            Ok(output.result(runs.exit_code(), &runs))
+        }
     }
 }
 

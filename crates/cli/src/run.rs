@@ -8,7 +8,7 @@ use wirebeat_traffic::scenario::{PriorityChoice, TimestampsChoice};
 use wirebeat_units::Nanos;
 
 use crate::ctl::ControlArgs;
-use crate::execute::execute;
+use crate::execute::{execute, execute_after};
 use crate::expect::ExpectArgs;
 use crate::failure::Failure;
 use crate::file::{FileArgs, ScenarioFile, is_standard};
@@ -31,7 +31,7 @@ Examples:
 /// Run a scenario from a file
 ///
 /// Runs the flows of a scenario between its ports and reports them. What a scenario can say is described
-/// in docs/scenario.md. Names of files in it are relative to its own. Scripts of RUDE, MGEN, D-ITG and pktgen
+/// in docs/scenario.md. Names of files in it are relative to its own. Scripts of RUDE, MGEN, D-ITG, pktgen, T-Rex and WARP17
 /// are taken as they are; docs/scripts.md says what becomes of them.
 #[derive(ClapArgs, Debug)]
 #[command(after_long_help = EXAMPLES)]
@@ -41,7 +41,7 @@ pub struct Args {
     scenario: PathBuf,
     #[command(flatten)]
     reading: FileArgs,
-    /// End after this time, whatever the scenario says
+    /// Send nothing more and open no session after this time, whatever the scenario says; sessions that are open come to their end
     #[arg(long, value_name = "TIME", value_parser = values::time)]
     time: Option<Nanos>,
     /// How sending and receiving threads compete for a CPU [default: what the scenario says, or high]
@@ -74,6 +74,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         let options = options(args, &file, output);
         return execute(&file.scenario, options, output, |error| explained(error, &file));
     }
+    // before a single run, it is read twice
     if is_standard(&args.scenario) {
         let why = "standard input can be read once, and the scenario is read for each run";
         return Err(Failure::usage(why).at("-").hint("name a file"));
@@ -88,6 +89,11 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         Ok(OneRun { scenario: file.scenario, options })
     };
     let explain = |error: RunError| explained(error, &file);
+    if repeat == 1 {
+        let before = warmup.map(|time| make(&[], Some(time))).transpose()?;
+        let options = options(args, &file, output);
+        return execute_after(before, &file.scenario, options, output, explain);
+    }
     let values = vec![Vec::new(); repeat];
     let (variables, make) = (Vec::new(), &mut make);
     let test = None;

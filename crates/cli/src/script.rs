@@ -11,7 +11,7 @@ use wirebeat_import::{
     recognise,
 };
 use wirebeat_run::read_file;
-use wirebeat_units::{Nanos, WallTime};
+use wirebeat_units::{Nanos, WallTime, fault};
 
 use crate::convert::captured;
 use crate::failure::Failure;
@@ -48,7 +48,16 @@ pub fn read(
     folder: Option<&Path>,
     how: &How,
 ) -> Result<Option<Converted>, Failure> {
-    let Some(dialect) = how.dialect.or_else(|| recognise(text)) else { return Ok(None) };
+    let Some(dialect) = how.dialect.or_else(|| recognise(text)) else {
+        if name.ends_with(".py") {
+            let why = fault!(
+                "this is a program in Python, and nothing here runs it";
+                "write a profile of T-Rex as JSON by its own 'astf-sim -f PROFILE --json', and give that"
+            );
+            return Err(Failure::usage(why).at(name));
+        }
+        return Ok(None);
+    };
     let read = |file: &str| {
         let path = folder.map_or(PathBuf::from(file), |dir| dir.join(file));
         read_file(&path, MAX_BYTES as u64).map_err(|why| format!("{}: {why}", path.display()))

@@ -45,7 +45,8 @@ impl Signals {
     pub fn watch() -> Result<Signals, Failure> {
         let failed =
             |error: io::Error| Failure::machine(format!("cannot watch for signals: {error}"));
-        let mut signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
+        // SIGQUIT asks for nothing but an end; the terminal is given back all the same
+        let mut signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGQUIT]);
         // A terminal that goes away ends the run as a key does; under nohup it is to go on.
         if !is_ignored(Signal::SIGHUP) {
             signals.add(Signal::SIGHUP);
@@ -61,7 +62,8 @@ impl Signals {
                 let mut first = None;
                 while let Ok(signal) = signals.wait() {
                     let since = first.map(|first: Instant| first.elapsed());
-                    match answer(runs.load(Ordering::Acquire), since) {
+                    let runs = runs.load(Ordering::Acquire) && signal != Signal::SIGQUIT;
+                    match answer(runs, since) {
                         SignalAnswer::Stop => {
                             first = Some(Instant::now());
                             asked.ask(signal as u8);

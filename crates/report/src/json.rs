@@ -48,11 +48,18 @@ pub(crate) fn several_runs(several_runs: &SeveralRuns, rendering: Rendering) -> 
     write_lines(&SeveralRuns::new(several_runs.wirebeat_version.clone(), runs), deepest)
 }
 
-/// Writes an interval, as one line, without the histograms that one who watches a run may ask for.
-pub fn interval(interval: &Interval) -> String {
+/// Writes an interval, as one line, without the histograms that one who watches a run may ask for; of one of several runs with its number.
+pub fn interval(interval: &Interval, run: Option<usize>) -> String {
+    #[derive(serde::Serialize)]
+    struct Line<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        run: Option<usize>,
+        #[serde(flatten)]
+        interval: &'a Interval,
+    }
     match interval.has_histograms() {
-        true => write_lines(&interval.clone().without_histograms(), 0),
-        false => write_lines(interval, 0),
+        true => write_lines(&Line { run, interval: &interval.clone().without_histograms() }, 0),
+        false => write_lines(&Line { run, interval }, 0),
     }
 }
 

@@ -97,6 +97,9 @@ pub fn test(of: &TestReport) -> String {
                 let rate = human::fine_frame_rate(lower);
                 let (limited, highest) = (SearchOutcome::AtLeastByTester, SearchOutcome::AtLeast);
                 match () {
+                    () if any(SearchOutcome::Unfinished) => {
+                        format!("the throughput is {rate} so far: the search was cut off")
+                    }
                     () if any(limited) => {
                         format!(
                             "the throughput is at least {rate}: the tester could not offer more"
@@ -138,7 +141,7 @@ pub fn error(error: &ErrorReport) -> String {
     write([suite])
 }
 
-fn write(suites: impl IntoIterator<Item = TestSuite>) -> String {
+pub(crate) fn write(suites: impl IntoIterator<Item = TestSuite>) -> String {
     let mut junit = JUnit::new("wirebeat");
     junit.add_test_suites(suites);
     // into memory, which does not fail
@@ -183,14 +186,14 @@ fn case(expected: &Expected<'_>) -> TestCase {
     case
 }
 
-fn failure(kind: &str, message: &str) -> TestCaseStatus {
+pub(crate) fn failure(kind: &str, message: &str) -> TestCaseStatus {
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
     status.set_message(printable(message)).set_type(kind.to_owned());
     status
 }
 
 /// Without what acts on a terminal, which shows the logs of builds too.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     crate::text::style::clean(text)
 }
 

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::columns::{Column, FLOW, In, Number, SESSION, Shown};
+use crate::exit::Exit;
 use crate::human;
 use crate::model::{FlowReport, Report, SCHEMA_VERSION, SessionEnd, SessionReport};
 use crate::verdict;
@@ -57,6 +58,12 @@ impl SeveralRuns {
     /// Of these runs.
     pub fn new(wirebeat_version: String, runs: Vec<NamedRun>) -> SeveralRuns {
         SeveralRuns { schema_version: SCHEMA_VERSION.to_owned(), wirebeat_version, runs }
+    }
+
+    /// The gravest exit code of the runs.
+    pub fn exit_code(&self) -> u8 {
+        let exits = self.runs.iter().filter_map(|run| Exit::of(run.report.exit_code));
+        exits.fold(Exit::Done, Exit::and).code()
     }
 
     /// Each report with its name.

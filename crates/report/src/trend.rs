@@ -71,6 +71,7 @@ pub fn add(report: &mut Report, limits: Limits) {
     report.trends = trends;
     find_silent(report);
     report.judge();
+    report.judge_stop();
 }
 
 /// Adds a finding where some flows did not arrive at all: a run has one only where nothing did.
@@ -199,7 +200,14 @@ fn trend(of: Option<String>, measure: TrendMeasure, values: &[Value]) -> Option<
         (line.at(first.unwrap_or(0.0)), line.at(last.unwrap_or(0.0)))
     };
     let time = values.last()?.middle - values.first()?.middle;
-    let (first, last) = line.as_ref().map(ends).unzip();
+    let (mut first, mut last) = line.as_ref().map(ends).unzip();
+    // none of the measures can be negative, and the line through a step begins or ends there
+    if [first, last].into_iter().flatten().any(|end| end < 0.0) {
+        let tenth = values.len().div_ceil(10);
+        let middle = |part: &[Value]| median(part.iter().map(|value| value.value).collect());
+        first = values.get(..tenth).map(middle);
+        last = values.get(values.len() - tenth..).map(middle);
+    }
     let change = line.as_ref().map(|line| TrendChange {
         value: line.slope * time,
         low: line.low * time,
@@ -405,6 +413,15 @@ mod tests {
             (trend.first.unwrap() - 100.0).abs() < 2.0 && (trend.last.unwrap() - 199.5).abs() < 2.0
         );
         assert_eq!((trend.worst, trend.worst_from_ns % 10), (1e9, 3));
+    }
+
+    /// Loss begins in the middle: the line through that would begin below nothing.
+    #[test]
+    fn a_step_begins_at_nothing() {
+        let step = values(200, |n| if n < 100 { 0.0 } else { 0.06 });
+        let trend = trend(None, TrendMeasure::Loss, &step).unwrap();
+        assert_eq!((trend.first, trend.last), (Some(0.0), Some(0.06)));
+        assert!(trend.change.unwrap().value > 0.0);
     }
 
     #[test]

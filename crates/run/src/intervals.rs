@@ -37,6 +37,8 @@ pub(crate) const FAR_MAX: usize = 128 << 20;
 const OVERDUE: Nanos = Nanos::from_secs(1);
 /// The end of sending belongs to an interval that ended less than one such part of its length before.
 const NOTICED_WITHIN: u64 = 100;
+/// A rest behind the last whole interval that is shorter than one such part of its length is none of its own, as of sessions.
+const REST: u64 = 10;
 /// The most entries of flows that the intervals of a report have together …
 const ENTRIES: usize = 8192;
 /// … and the least and the most intervals that it has room for.
@@ -299,13 +301,13 @@ impl Timeline {
         begun.max(u64::from(end > Nanos::ZERO))
     }
 
-    /// Joins what was counted in the rest behind the last whole interval, where the run ended a moment after that, with the interval: it
-    /// would have absurd rates of its own. Says how many intervals there are then.
+    /// Joins what was counted in the rest behind the last whole interval, where that is short, with the interval: it would have absurd
+    /// rates and shares of its own. Says how many intervals there are then.
     fn join_rest(&mut self, mark: u64) -> u64 {
         let length = self.beat.length.get().max(1);
         let Some(last) = mark.checked_sub(1).filter(|last| *last > self.told) else { return mark };
         let rest = self.over.get().saturating_sub(length.saturating_mul(last));
-        if rest >= length / NOTICED_WITHIN || self.open.width() > 1 {
+        if rest >= length / REST || self.open.width() > 1 {
             return mark;
         }
         let mut open = self.open.take();

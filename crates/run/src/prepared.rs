@@ -8,8 +8,8 @@ use wirebeat_traffic::scenario::Scenario;
 use wirebeat_traffic::values::session::StackChoice;
 use wirebeat_units::fault;
 
-use crate::control::Control;
 use crate::control::socket::{ControlSocket, answered};
+use crate::control::{Control, place};
 use crate::engines::{Ability, Engine};
 use crate::error::RunError;
 use crate::expectations::{Expectations, Watching};
@@ -44,6 +44,7 @@ const NOTHING_ABORTS: &str = "--abort-on-fail ends nothing here: no expectation 
 /// What the scenario cannot mean, or this machine cannot do.
 pub fn prepare(scenario: &Scenario, options: Options) -> Result<Prepared, RunError> {
     check_parts(scenario)?;
+    place::remove_dead();
     let abort_on_fail = options.abort_on_fail;
     let parts = match (scenario.flows.is_empty(), scenario.sessions.is_empty()) {
         (_, true) => Parts::Flows(Box::new(flows::prepare(scenario, options)?)),

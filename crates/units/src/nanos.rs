@@ -20,6 +20,7 @@ const TIME: Quantity = Quantity {
         ("m", 60_000_000_000),
         ("min", 60_000_000_000),
         ("h", 3_600_000_000_000),
+        ("d", 86_400_000_000_000),
     ],
     bare: Bare::OnlyZero,
 };
@@ -29,8 +30,8 @@ const TIME: Quantity = Quantity {
 /// As a point it counts from the origin of one monotonic clock (`CLOCK_MONOTONIC` on Linux, zero on
 /// a virtual clock), or from the start of a run where the documentation says so. 2^64 ns are 584 years.
 ///
-/// Read from `"250ns"`, `"100us"` (or `µs`), `"1.5ms"`, `"10s"`, `"2m"` (or `min`), `"1h"` or `"0"`;
-/// printed as the shortest of these that is exact, without minutes and hours.
+/// Read from `"250ns"`, `"100us"` (or `µs`), `"1.5ms"`, `"10s"`, `"2m"` (or `min`), `"1h"`, `"3d"` or `"0"`;
+/// printed as the shortest of these that is exact, without minutes, hours and days.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(u64);
 
@@ -123,6 +124,7 @@ mod tests {
             ("2m", 120_000_000_000),
             ("2 min", 120_000_000_000),
             ("1h", 3_600_000_000_000),
+            ("3d", 259_200_000_000_000),
             ("0.1s", 100_000_000),
             ("0", 0),
             ("0s", 0),

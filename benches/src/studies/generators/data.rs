@@ -34,6 +34,10 @@ pub const SENDERS: [Sender; 9] = [
     Sender::Wirebeat("Wirebeat xdp", "xdp"),
 ];
 
+const fn short(rate: u64) -> Load {
+    Load { payload: SHORT, rate }
+}
+
 const fn long(rate: u64) -> Load {
     Load { payload: LONG, rate }
 }
@@ -44,10 +48,10 @@ pub const NINETY: Load = long(7_692);
 /// Past saturation.
 pub const BEYOND: Load = long(10_204);
 /// The rate of the study with short packets: half as much again as the line carries.
-pub const FLOOD: Load = Load { payload: SHORT, rate: 89_285 };
-/// What is sent when nothing is short: 30, 60, 90, 100 and 125 % with long packets, 90 and 152 % with short ones.
+pub const FLOOD: Load = short(89_285);
+/// What is sent when nothing is short: 30, 60, 90, 100 and 125 % with long packets, 30, 60, 90 and 152 % with short ones.
 pub const LONG_LOADS: [Load; 5] = [long(2_551), SIXTY, NINETY, long(8_138), BEYOND];
-pub const SHORT_LOADS: [Load; 2] = [Load { payload: SHORT, rate: 52_817 }, FLOOD];
+pub const SHORT_LOADS: [Load; 4] = [short(17_606), short(35_211), short(52_817), FLOOD];
 
 /// The loads of a condition; gaps are captured at 60 and 90 %.
 fn tasks(condition: Condition) -> Vec<Task> {
@@ -211,7 +215,7 @@ mod tests {
             let loads: Vec<Load> = captured.map(|task| task.load).collect();
             assert_eq!(loads, [SIXTY, NINETY], "{condition:?}");
         }
-        assert_eq!(tasks(Condition::Ideal).len(), 7);
+        assert_eq!(tasks(Condition::Ideal).len(), 9);
         assert!((FLOOD.payload_bits() - 105e6).abs() < 1e4);
     }
 }

@@ -7,13 +7,13 @@ use wirebeat_report::pictures::distribution::Curve;
 use wirebeat_report::pictures::means::{MeanRow, means};
 use wirebeat_report::pictures::quantiles::Quantiles;
 use wirebeat_report::pictures::scale::Unit;
-use wirebeat_report::pictures::xy::{Points, xy};
+use wirebeat_report::pictures::xy::{Point, Points, xy};
 use wirebeat_report::student::mean_within;
 use wirebeat_units::human;
 
 use super::super::condition::Condition;
 use super::super::sender::{Load, Sender};
-use super::super::words::{cpu, mean, median, row};
+use super::super::words::{cpu, median, row};
 use super::data::{Data, FLOOD, LINE, LONG_LOADS, NINETY, SENDERS};
 use crate::format;
 
@@ -93,32 +93,34 @@ pub fn against_theory(
     sentence
 }
 
-/// Throughput against offered load, with long packets.
-pub fn throughput(data: &Data, group: Group) -> Shown {
+/// Throughput against offered load, with packets of one size.
+pub fn throughput(data: &Data, group: Group, loads: &[Load]) -> Shown {
     let senders = group.senders();
-    let theory = LONG_LOADS.map(|load| (load.payload_bits(), load.theory(LINE)));
-    let mut lines = vec![Points { name: "theory".to_owned(), points: theory.to_vec() }];
+    let bytes = loads.first().map_or(0, |load| load.payload);
+    let theory = loads.iter().map(|load| Point::new(load.payload_bits(), load.theory(LINE)));
+    let mut lines = vec![Points { name: "theory".to_owned(), points: theory.collect() }];
     lines.extend(senders.iter().map(|&sender| Points {
         name: sender.name().to_owned(),
-        points: points(data, sender, |seen| seen.throughput),
+        points: points(data, sender, loads, |seen| seen.throughput),
     }));
-    let title = format!("Throughput, 1470 bytes: {}", group.name());
+    let title = format!("Throughput, {bytes} bytes: {}", group.name());
     let axis = ("offered load (payload)", Unit::BitRate);
-    let file = format!("throughput-{}", group.file());
+    let file = format!("throughput-{bytes}-{}", group.file());
     let picture = xy(&file, &title, &lines, axis, Unit::BitRate);
-    (picture, against_theory(data, &senders, Condition::Ideal, &LONG_LOADS))
+    (picture, against_theory(data, &senders, Condition::Ideal, loads))
 }
 
 fn points(
     data: &Data,
     sender: Sender,
+    loads: &[Load],
     figure: fn(&super::super::measurement::Seen) -> f64,
-) -> Vec<(f64, f64)> {
+) -> Vec<Point> {
     let point = |load: &Load| {
-        let mean = mean(&data.values(sender, (Condition::Ideal, *load), figure))?;
-        Some((load.payload_bits(), mean))
+        let values = data.values(sender, (Condition::Ideal, *load), figure);
+        Point::mean(load.payload_bits(), &values)
     };
-    LONG_LOADS.iter().filter_map(point).collect()
+    loads.iter().filter_map(point).collect()
 }
 
 /// Throughput with 147 bytes at 89,285 packets a second: when nothing is short, and under another condition.
@@ -262,7 +264,7 @@ pub fn cpu_time(data: &Data, group: Group) -> Shown {
         .iter()
         .map(|&sender| Points {
             name: sender.name().to_owned(),
-            points: points(data, sender, |seen| seen.cpu_mean() * 100.0),
+            points: points(data, sender, &LONG_LOADS, |seen| seen.cpu_mean() * 100.0),
         })
         .collect();
     let title = format!("CPU time in percent of one CPU, 1470 bytes: {}", group.name());
@@ -273,7 +275,7 @@ pub fn cpu_time(data: &Data, group: Group) -> Shown {
 
 fn cpu_sentence(senders: &[Sender], lines: &[Points]) -> String {
     let words = senders.iter().zip(lines).filter_map(|(sender, line)| {
-        let values: Vec<f64> = line.points.iter().map(|point| point.1 / 100.0).collect();
+        let values: Vec<f64> = line.points.iter().map(|point| point.y / 100.0).collect();
         let (first, last) = (values.first()?, values.last()?);
         let most = values.iter().copied().fold(0.0, f64::max);
         let beyond = match (values.len().checked_sub(2).and_then(|at| values.get(at)), last) {

@@ -55,8 +55,14 @@ pub fn study(bench: &mut Bench, heading: &Heading) -> Study {
     ];
     let gaps = |group| figures::gaps(&data, Condition::Ideal, NINETY, group).1;
     let summary = vec![
-        format!("1470 bytes, other tools. {}", figures::throughput(&data, Group::Others).1),
-        format!("1470 bytes, Wirebeat. {}", figures::throughput(&data, Group::Wirebeat).1),
+        format!(
+            "1470 bytes, other tools. {}",
+            figures::throughput(&data, Group::Others, &LONG_LOADS).1
+        ),
+        format!(
+            "1470 bytes, Wirebeat. {}",
+            figures::throughput(&data, Group::Wirebeat, &LONG_LOADS).1
+        ),
         format!("147 bytes at 89,285/s. {}", figures::flood(&data, None).1),
         format!("Gaps at 90 %, other tools. {}", gaps(Group::Others)),
         format!("Gaps at 90 %, Wirebeat. {}", gaps(Group::Wirebeat)),
@@ -127,7 +133,7 @@ const GAPS: &str = "Times between packets are those of one capture for all (tcpd
     a virtual cable a frame gets there on the CPU and in the call that sent it. Packets that the bucket drops are missing in it: the column \
     \"arrived\" says how many came. Loads of 60 and 90 % are what the study calls so: gaps of 196 and 130 µs with 1470 bytes.";
 const FIGURES: &str = "Throughput counts payload at the far interface. Every load is measured once a round for everybody, each round begins with \
-    somebody else, and every other round goes backwards. Intervals beside means are of 95 % by Student's t over the rounds; who is better or worse is \
+    somebody else, and every other round goes backwards. Intervals beside means, and the bars at points of pictures, are of 95 % by Student's t over the rounds; who is better or worse is \
     said by paired rounds alone (see Conclusions). CPU time is that of the \
     sending process, looked at every 0.5 s; work that the kernel does for it in interrupts of its CPU may fall to others and is in the \
     column \"machine\". At 60 and 90 % the capture runs as well. With only two CPUs, senders, receivers and the capture share them.";
@@ -145,11 +151,14 @@ fn method(bench: &Bench) -> Chapter {
 }
 
 fn throughput(data: &Data) -> Chapter {
-    let pictures = Group::BOTH.map(|group| figures::throughput(data, group));
+    let of = [&LONG_LOADS[..], &SHORT_LOADS];
+    let pictures = of.map(|loads| Group::BOTH.map(|group| figures::throughput(data, group, loads)));
     let loads = [&LONG_LOADS[..], &SHORT_LOADS].concat();
     let title = "Throughput in Mbit/s of payload: means and 95 % intervals";
     let blocks = vec![
-        Block::Pictures(pictures.into_iter().chain([figures::flood(data, None)]).collect()),
+        Block::Pictures(
+            pictures.into_iter().flatten().chain([figures::flood(data, None)]).collect(),
+        ),
         Block::Table(tables::throughput(data, Condition::Ideal, &loads, title)),
     ];
     chapter("Throughput", blocks)

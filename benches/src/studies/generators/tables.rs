@@ -231,13 +231,34 @@ struct Compared {
     show: fn(f64) -> String,
 }
 
-const COMPARED: [Compared; 5] = [
+const COMPARED: [Compared; 8] = [
     Compared {
         name: "throughput, 147 B at 89,285/s",
         more: true,
         load: FLOOD,
         figure: |seen| seen.throughput,
         show: bits,
+    },
+    Compared {
+        name: "throughput, 60 %",
+        more: true,
+        load: SIXTY,
+        figure: |seen| seen.throughput,
+        show: bits,
+    },
+    Compared {
+        name: "gap error p50, 60 %",
+        more: false,
+        load: SIXTY,
+        figure: |seen| seen.error(0.5),
+        show: format::time,
+    },
+    Compared {
+        name: "gap error p99, 60 %",
+        more: false,
+        load: SIXTY,
+        figure: |seen| seen.error(0.99),
+        show: format::time,
     },
     Compared {
         name: "throughput, 90 %",
@@ -409,11 +430,15 @@ mod tests {
             let row = table.rows.iter().find(|row| row[0].contains(name));
             row.unwrap_or_else(|| panic!("no row of {name}")).clone()
         };
-        assert!(row("gap error p99")[2].ends_with("better"), "{:?}", row("gap error p99"));
+        assert!(
+            row("gap error p99, 90 %")[2].ends_with("better"),
+            "{:?}",
+            row("gap error p99, 90 %")
+        );
         assert!(row("CPU time")[2].ends_with("worse"), "{:?}", row("CPU time"));
         assert!(row("throughput, 90 %")[2].ends_with("no difference shown"));
-        // five figures of four engines, under the one condition that was measured
-        assert_eq!(verdicts.len(), 20);
+        // eight figures of four engines, under the one condition that was measured
+        assert_eq!(verdicts.len(), 32);
     }
 
     /// Rounds that failed were left out, and what followed them was paired with other rounds.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use wirebeat_report::pictures::Picture;
 use wirebeat_report::pictures::scale::{Scale, Unit};
-use wirebeat_report::pictures::xy::{Along, Points, xy_on};
+use wirebeat_report::pictures::xy::{Along, Point, Points, xy_on};
 use wirebeat_report::study::{Block, Chapter, Table};
 use wirebeat_run::Stop;
 use wirebeat_testbed::{Capability, Program, require};
@@ -146,9 +146,9 @@ struct Entry {
 }
 
 /// Who, at which rate, and the deepest state that is allowed, where that is bounded.
-type Point = (Who, u64, Option<usize>);
+type Setting = (Who, u64, Option<usize>);
 
-fn points(states: usize) -> Vec<Point> {
+fn settings(states: usize) -> Vec<Setting> {
     let engines = [EngineChoice::Kernel, EngineChoice::Packet, EngineChoice::Socket];
     let mut all = Vec::new();
     for rate in RATES {
@@ -167,7 +167,7 @@ fn points(states: usize) -> Vec<Point> {
 /// Measures, and writes the chapter.
 pub fn chapter(bench: &mut Bench) -> Chapter {
     let states = idle_states();
-    let all = points(states.len());
+    let all = settings(states.len());
     let contestants: Vec<Contestant<'_, Delay>> = all
         .iter()
         .map(|(who, rate, state)| {
@@ -186,7 +186,7 @@ pub fn chapter(bench: &mut Bench) -> Chapter {
     let measured = in_rotation(bench, &contestants, |delay| {
         format!("{} ± {}", format::time(delay.mean), format::time(delay.deviation))
     });
-    let entry = |((who, rate, state), measured): (&Point, _)| Entry {
+    let entry = |((who, rate, state), measured): (&Setting, _)| Entry {
         who: who.clone(),
         rate: *rate,
         state: *state,
@@ -262,11 +262,11 @@ fn lines(entries: &[Entry], of: impl Fn(&Entry) -> bool, figure: fn(&Delay) -> f
     for entry in entries.iter().filter(|entry| of(entry)) {
         let values: Vec<f64> = entry.measured.values.iter().map(figure).collect();
         let rates: Vec<f64> = entry.measured.values.iter().map(|delay| delay.rate).collect();
-        let Some(y) = mean(&values) else { continue };
         let x = if entry.rate == 0 { mean(&rates).unwrap_or(1.0) } else { entry.rate as f64 };
+        let Some(point) = Point::mean(x, &values) else { continue };
         match lines.iter_mut().find(|line| line.name == entry.who.name()) {
-            Some(line) => line.points.push((x, y)),
-            None => lines.push(Points { name: entry.who.name().to_owned(), points: vec![(x, y)] }),
+            Some(line) => line.points.push(point),
+            None => lines.push(Points { name: entry.who.name().to_owned(), points: vec![point] }),
         }
     }
     lines
@@ -274,13 +274,15 @@ fn lines(entries: &[Entry], of: impl Fn(&Entry) -> bool, figure: fn(&Delay) -> f
 
 fn picture(file: &str, title: &str, lines: &[Points], unit: Unit) -> Picture {
     let all = || lines.iter().flat_map(|line| line.points.iter());
-    let highest = all().map(|point| point.0).fold(100.0, f64::max);
+    let highest = all().map(|point| point.x).fold(100.0, f64::max);
     let below = Along {
         title: "packets per second (logarithmic)",
         unit: Unit::PerSecond,
         scale: Scale::log(10.0, highest * 1.2),
     };
-    let scale = Scale::fitting(all().map(|point| point.1).collect::<Vec<_>>().into_iter());
+    let scale = Scale::fitting(
+        all().flat_map(|point| [point.y, point.ends()[1]]).collect::<Vec<_>>().into_iter(),
+    );
     xy_on(file, title, lines, below, Along { title: "", unit, scale })
 }
 
@@ -291,9 +293,9 @@ fn says(lines: &[Points], unit: Unit) -> String {
         _ => format!("{} %", format::number(value)),
     };
     let words = lines.iter().filter_map(|line| {
-        let least = line.points.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
-        let most = line.points.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        let at = |point: &(f64, f64)| format!("{} at {}/s", shown(point.1), format::rate(point.0));
+        let least = line.points.iter().min_by(|a, b| a.y.total_cmp(&b.y))?;
+        let most = line.points.iter().max_by(|a, b| a.y.total_cmp(&b.y))?;
+        let at = |point: &Point| format!("{} at {}/s", shown(point.y), format::rate(point.x));
         Some(match line.points.len() {
             1 => format!("{} {}", line.name, at(least)),
             _ => format!("{} from {} to {}", line.name, at(least), at(most)),
@@ -367,7 +369,7 @@ mod tests {
 
     #[test]
     fn each_state_but_the_deepest_is_a_bound() {
-        assert_eq!(points(1).len(), points(0).len());
-        assert_eq!(points(3).len(), points(1).len() + 2 * (RATES.len() + PING_RATES.len()));
+        assert_eq!(settings(1).len(), settings(0).len());
+        assert_eq!(settings(3).len(), settings(1).len() + 2 * (RATES.len() + PING_RATES.len()));
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wirebeat_report::pictures::means::{MeanRow, means};
 use wirebeat_report::pictures::scale::Unit;
-use wirebeat_report::pictures::xy::{Points, xy};
+use wirebeat_report::pictures::xy::{Point, Points, xy};
 use wirebeat_report::student::mean_within;
 use wirebeat_report::study::{Block, Chapter, Table};
 use wirebeat_run::Stop;
@@ -394,17 +394,15 @@ fn against_cores(all: &[OnCores]) -> Chapter {
             interval(&received, format::rate),
             measured.remark(),
         ]);
-        let Some(mean) = mean(&sent) else { continue };
+        let Some(point) = Point::mean(*cores as f64, &sent) else { continue };
         match lines.iter_mut().find(|line| line.name == *name) {
             Some(line) => {
-                if let Some((_, one)) = line.points.first() {
-                    words.push(format!("{name} {:.2} times", mean / one));
+                if let Some(one) = line.points.first() {
+                    words.push(format!("{name} {:.2} times", point.y / one.y));
                 }
-                line.points.push((*cores as f64, mean));
+                line.points.push(point);
             }
-            None => {
-                lines.push(Points { name: (*name).to_owned(), points: vec![(*cores as f64, mean)] })
-            }
+            None => lines.push(Points { name: (*name).to_owned(), points: vec![point] }),
         }
     }
     let axis = ("sending cores", Unit::Count);

@@ -315,6 +315,8 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     scenario.run.settle = args.method.settle.unwrap_or(usual);
     let test =
         Rfc2544 { title: args.title.title.clone(), ..method(&args.method, scenario, output)? };
+    let read = args.method.resume.iter().chain(&args.method.baseline);
+    read.into_iter().try_for_each(|path| output.spares(path))?;
     let before = args.method.resume.as_deref();
     let before = before.map(|path| kept(path, "--resume", CUT_OFF)).transpose()?.flatten();
     args.method.resume.as_deref().map(probe).transpose()?;

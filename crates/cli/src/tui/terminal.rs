@@ -11,14 +11,16 @@ use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
+use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::crossterm::cursor::Show;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use ratatui::layout::{Rect, Size};
+use ratatui::{Terminal, TerminalOptions, Viewport};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use wirebeat_units::fault;
 
 use super::draw::draw;
@@ -88,7 +90,9 @@ impl Screen {
         }));
         let open = || {
             execute!(io::stderr(), EnterAlternateScreen)?;
-            Terminal::new(CrosstermBackend::new(BufWriter::new(io::stderr())))
+            let backend = CrosstermBackend::new(BufWriter::new(io::stderr()));
+            let viewport = Viewport::Fixed(drawn(backend.size()?));
+            Terminal::with_options(backend, TerminalOptions { viewport })
         };
         match open() {
             Ok(terminal) => Ok(Screen { terminal, keys, restore }),
@@ -103,6 +107,10 @@ impl Screen {
     pub fn show(&mut self, view: &View) -> io::Result<()> {
         // a thread that panicked has given it back
         if self.restore.is_taken() {
+            let area = drawn(self.terminal.size()?);
+            if area != self.terminal.get_frame().area() {
+                self.terminal.resize(area)?;
+            }
             self.terminal.draw(|frame| draw(view, frame))?;
         }
         Ok(())
@@ -111,21 +119,20 @@ impl Screen {
     /// Whether the terminal has another size than the view that it shows.
     pub fn has_changed(&mut self) -> bool {
         let size = self.terminal.size().ok();
-        let area = self.terminal.get_frame().area();
-        size.is_some_and(|size| (size.width, size.height) != (area.width, area.height))
+        size.is_some_and(|size| drawn(size) != self.terminal.get_frame().area())
     }
 
-    /// The keys that were pressed; others and what else a terminal says are left out.
+    /// The keys that were pressed; others and what else a terminal says are left out. It never waits for one.
     pub fn keys(&self) -> io::Result<Vec<Key>> {
-        let mut keys = Vec::new();
-        while event::poll(std::time::Duration::ZERO)? {
-            if let Event::Key(pressed) = event::read()?
-                && pressed.kind != KeyEventKind::Release
-            {
-                keys.extend(meant(pressed.code, pressed.modifiers));
-            }
+        let mut bytes = [0; 256];
+        let mut ready = [PollFd::new(self, PollFlags::IN)];
+        match poll(&mut ready, Some(&Timespec::default())) {
+            Ok(1..) if ready.iter().any(|one| one.revents().contains(PollFlags::IN)) => {}
+            Ok(_) | Err(Errno::INTR) => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
         }
-        Ok(keys)
+        let count = rustix::io::read(self, &mut bytes)?;
+        Ok(keys_in(bytes.get(..count).unwrap_or_default()))
     }
 }
 
@@ -141,23 +148,61 @@ impl AsFd for Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        let _ = self.terminal.backend_mut().flush();
+        let _ = Write::flush(self.terminal.backend_mut());
         self.restore.restore();
     }
 }
 
-/// What a key means here.
-fn meant(code: KeyCode, modifiers: KeyModifiers) -> Option<Key> {
-    let control = modifiers.contains(KeyModifiers::CONTROL);
-    match code {
-        KeyCode::Char('c') if control => Some(Key::Interrupt),
-        KeyCode::Char(_) if control || modifiers.contains(KeyModifiers::ALT) => None,
-        KeyCode::Char(c) => Some(Key::Char(c)),
-        KeyCode::Up => Some(Key::Up),
-        KeyCode::Down => Some(Key::Down),
-        KeyCode::Left => Some(Key::Left),
-        KeyCode::Right => Some(Key::Right),
-        KeyCode::Esc => Some(Key::Escape),
+/// The part of a terminal that is drawn on. Its size is what anybody says it is, and memory follows it.
+fn drawn(size: Size) -> Rect {
+    const COLUMNS: u16 = 500;
+    const ROWS: u16 = 300;
+    Rect::new(0, 0, size.width.min(COLUMNS), size.height.min(ROWS))
+}
+
+/// The keys of this view in what a terminal says: characters, arrows (CSI or SS3 with A to D, ECMA-48 and VT100), Escape alone, and Ctrl-C.
+/// All else is passed over, bytes that are no text as well.
+fn keys_in(bytes: &[u8]) -> Vec<Key> {
+    const ESCAPE: u8 = 0x1b;
+    let mut keys = Vec::new();
+    let mut rest = bytes;
+    while let [first, behind @ ..] = rest {
+        rest = match (first, behind) {
+            (&ESCAPE, [b'[' | b'O', sequence @ ..]) => {
+                // parameters and intermediate bytes, then the final one
+                let last = sequence.iter().position(|byte| (0x40..=0x7e).contains(byte));
+                let plain = sequence.first().copied().filter(|_| last == Some(0));
+                keys.extend(plain.and_then(arrow));
+                last.and_then(|last| sequence.get(last + 1..)).unwrap_or_default()
+            }
+            // Alt with a key
+            (&ESCAPE, [_, behind @ ..]) => behind,
+            (&ESCAPE, []) => {
+                keys.push(Key::Escape);
+                behind
+            }
+            (0x03, _) => {
+                keys.push(Key::Interrupt);
+                behind
+            }
+            _ => {
+                let end = behind.iter().position(|byte| *byte == ESCAPE || *byte == 0x03);
+                let (text, behind) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
+                let chunks = text.utf8_chunks().flat_map(|chunk| chunk.valid().chars());
+                keys.extend(chunks.filter(|c| !c.is_control()).map(Key::Char));
+                behind
+            }
+        };
+    }
+    keys
+}
+
+fn arrow(last: u8) -> Option<Key> {
+    match last {
+        b'A' => Some(Key::Up),
+        b'B' => Some(Key::Down),
+        b'C' => Some(Key::Right),
+        b'D' => Some(Key::Left),
         _ => None,
     }
 }
@@ -170,12 +215,30 @@ mod tests {
 
     #[test]
     fn keys_are_taken_as_they_are_meant() {
-        let plain = KeyModifiers::NONE;
-        assert_eq!(meant(KeyCode::Char('q'), plain), Some(Key::Char('q')));
-        assert_eq!(meant(KeyCode::Char('+'), KeyModifiers::SHIFT), Some(Key::Char('+')));
-        assert_eq!(meant(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Key::Interrupt));
-        assert_eq!(meant(KeyCode::Char('q'), KeyModifiers::CONTROL), None);
-        assert_eq!(meant(KeyCode::F(1), plain), None);
+        let (up, down) = (Key::Up, Key::Down);
+        for (bytes, keys) in [
+            (&b"q+"[..], vec![Key::Char('q'), Key::Char('+')]),
+            (b"\x1b[A\x1bOBq", vec![up, down, Key::Char('q')]),
+            (b"\x1b[C\x1b[D", vec![Key::Right, Key::Left]),
+            (b"\x1b", vec![Key::Escape]),
+            (b"a\x03b", vec![Key::Char('a'), Key::Interrupt, Key::Char('b')]),
+            // Alt with q, F5, Ctrl with an arrow, a sequence that is cut off, and Ctrl-Q
+            (b"\x1bq\x1b[15~\x1b[1;5A\x1b[1;", vec![]),
+            (b"\x11", vec![]),
+            ("é".as_bytes(), vec![Key::Char('é')]),
+            // no UTF-8: a letter of Latin-1, half a letter, and what stands behind them
+            (b"\xe9q\xc3xq\xff\x80", vec![Key::Char('q'), Key::Char('x'), Key::Char('q')]),
+            (b"", vec![]),
+        ] {
+            assert_eq!(keys_in(bytes), keys, "{bytes:x?}");
+        }
+    }
+
+    /// A pseudo-terminal may be said to be of any size.
+    #[test]
+    fn what_is_drawn_has_an_end() {
+        assert_eq!(drawn(Size::new(80, 24)), Rect::new(0, 0, 80, 24));
+        assert!(drawn(Size::new(u16::MAX, u16::MAX)).area() <= 150_000);
     }
 
     /// Says to the test, as a program of its own on a terminal, that it is to panic while it holds that.

@@ -172,15 +172,17 @@ struct TrexLine<'a> {
 fn trex_line(words: &[String]) -> Option<TrexLine<'_>> {
     let (first, rest) = words.split_first()?;
     let words = match first.as_str() {
-        "start" | "t-rex-64" | "trex" => rest,
-        first if first.starts_with('-') => words,
+        "start" | "t-rex-64" | "trex" | "run" => rest,
+        // iperf3 has a flag -f as well
+        first if first.starts_with('-') && !words.iter().any(|word| is_iperf(word)) => words,
         _ => return None,
     };
     let value = |flag: &str| {
         words.windows(2).find(|pair| pair.first().is_some_and(|word| word == flag))?.get(1)
     };
     let text = |flag| value(flag).map(String::as_str);
-    Some(TrexLine { profile: text("-f")?, multiplier: text("-m"), duration: text("-d") })
+    let profile = text("-f").filter(|file| first != "run" || file.contains('.'))?;
+    Some(TrexLine { profile, multiplier: text("-m"), duration: text("-d") })
 }
 
 /// What is said to those who have a profile of T-Rex.
@@ -224,7 +226,8 @@ fn ditg_line(words: &[String]) -> Option<Failure> {
 
 /// Whether a word asks for a client or a server of iperf.
 fn is_iperf(word: &str) -> bool {
-    [iperf::CLIENT, iperf::SERVER].iter().any(|flags| flags.contains(&word))
+    let joined = word.strip_prefix("-c").is_some_and(|host| !host.is_empty());
+    joined || [iperf::CLIENT, iperf::SERVER].iter().any(|flags| flags.contains(&word))
 }
 
 /// Whether words ask for a client of iperf.
@@ -579,6 +582,7 @@ pub(super) mod tests {
         for (line, ours) in [
             ("http://x/ --rate 100/s -t 5", "http://x/ --rate 100/s --time 5s"),
             ("http://x/ -c 50 -d 10s", "http://x/ --users 50 --time 10s"),
+            ("http://x/ -t12 -c400 -d30s", "http://x/ --users 400 --time 30s"),
             ("--iperf3 x -t 5 -P 4 -R -J", "--iperf3 x --time 5s --streams 4 --reverse --json"),
             (
                 "x:5201 --program bulk -b 1G --bidir -l 8K -i 2",
@@ -595,11 +599,16 @@ pub(super) mod tests {
             ("test rfc2544 --from a --to b --destination x --max-rate 1Gbps -t 10", "--trial 10s"),
             ("load http://x/ -p 80", "behind the host"),
             ("send 10.0.0.2", "write --to 10.0.0.2"),
+            ("send --to 10.0.0.2 --pps 1000", "write --rate 1000pps"),
+            ("send --dst 10.0.0.2 --rate 1kpps", "write --to 10.0.2.9"),
+            ("send --to 10.0.0.2 --rate 1kpps --tcp", "wirebeat load HOST:PORT --program bulk"),
             ("help", "write wirebeat --help"),
             ("day.pcap", "write: wirebeat replay day.pcap --interface eth1"),
             ("lab.yaml", "write: wirebeat run lab.yaml"),
             ("-f stl/bench.py -m 1", "a stateless profile"),
             ("-f astf/http.py -m 1", "astf-sim"),
+            ("run -f lab/t-rex.stf -m 10", "wirebeat convert lab/t-rex.stf --multiply 10"),
+            ("-c10.0.0.2 -t5 -f m", "wirebeat load --iperf3 10.0.0.2 --time 5s"),
             ("replay a.pcap --interface lo -t 10", "write --time 10s"),
             ("replay -i lo --topspeed --loop 0 a.pcap", "write a large number"),
             ("replay -i lo --topspeed --mbps=100 a.pcap", "given twice"),

@@ -51,6 +51,8 @@ pub(super) struct Test {
     source_port: Option<u64>,
     /// It is the server.
     server: Option<()>,
+    /// What is to be known of flags that only it has.
+    of_server: Vec<&'static str>,
     ipv6: Option<()>,
     /// Flags of TCP alone.
     of_tcp: Vec<String>,
@@ -67,17 +69,23 @@ enum Direction {
 /// Flags that say the same to every command.
 pub(super) const ANYWHERE: &[ForeignFlag<Vec<String>>] = &[
     row(&["-t"], true, |said, time| put(said, "--time", &bounded(time)?)),
-    row(&["-i"], true, |said, time| put(said, "--interval", &bounded(time)?)),
+    row(&["-i"], true, interval),
     row(&["-J"], false, |said, _| put_flag(said, "--json")),
     row(&["--json-stream"], false, |said, _| put_flag(said, "--json-lines")),
 ];
 
 /// Flags of iperf, wrk, ab and other clients behind `load`, beside [`ANYWHERE`].
 pub(super) const OF_LOAD: &[ForeignFlag<Vec<String>>] = &[
-    row(&["-t", "-d", "--duration", "-z"], true, |said, time| match seconds(time) {
-        Some(time) => put(said, "--time", &time),
-        // wrk's has a unit
-        None => put(said, "--time", time),
+    // wrk's has a unit, and its -t is how many threads it has, beside -d
+    row(&["-d", "--duration", "-z"], true, |said, time| {
+        if let Some(at) = said.iter().position(|word| word == "--time") {
+            said.drain(at..said.len().min(at + 2));
+        }
+        put(said, "--time", &seconds(time).unwrap_or_else(|| time.to_owned()))
+    }),
+    row(&["-t"], true, |said, time| match said.iter().any(|word| word == "--time") {
+        true => Ok(()),
+        false => put(said, "--time", &seconds(time).unwrap_or_else(|| time.to_owned())),
     }),
     row(&["-b", "--bitrate", "--bandwidth"], true, |said, rate| put(said, "--rate", &bits(rate)?)),
     row(&["-P", "--parallel"], true, |said, count| {
@@ -130,7 +138,7 @@ pub(super) const FLAGS: &[ForeignFlag<Test>] = &[
     row(&["-V", "--verbose"], false, |test, _| put_flag(&mut test.beside, "--details")),
     row(&["-i"], true, |test, time| match time {
         "0" => Ok(()),
-        time => put(&mut test.beside, "--interval", &bounded(time)?),
+        time => interval(&mut test.beside, time),
     }),
     row(&["-B", "--bind"], true, |test, address| {
         let (address, device) =
@@ -161,7 +169,15 @@ pub(super) const FLAGS: &[ForeignFlag<Test>] = &[
     row(&["-Z", "--zerocopy"], false, |_, _| Ok(())),
     row(&["-e", "--enhanced"], false, |_, _| Ok(())),
     row(&["--get-server-output", "--forceflush", "--udp-counters-64bit"], false, |_, _| Ok(())),
-    row(&["--repeating-payload", "-D", "--daemon", "-1", "--one-off"], false, |_, _| Ok(())),
+    row(&["--repeating-payload"], false, |_, _| Ok(())),
+    row(&["-1", "--one-off"], false, |test, _| {
+        test.of_server.push("-1 has no flag, it serves until it is told to stop or --time is over");
+        Ok(())
+    }),
+    row(&["-D", "--daemon"], false, |test, _| {
+        test.of_server.push("for -D write '&' behind the line");
+        Ok(())
+    }),
     row(&["--connect-timeout", "--pacing-timer", "--rcv-timeout"], true, |_, _| Ok(())),
     row(&["--dont-fragment"], false, |_, _| Ok(())),
     row(&SERVER, false, |test, _| set(&mut test.server, ())),
@@ -201,9 +217,12 @@ impl Test {
     fn of_host(mut self, mut names: Vec<String>) -> Result<Option<Test>, Untranslated> {
         if self.server.is_some() {
             let port = self.port.unwrap_or(PORT);
+            let listen = with_port(self.source.as_deref().unwrap_or("0.0.0.0"), port);
+            let beside: String = self.beside.iter().map(|word| format!(" {word}")).collect();
+            let known: String = self.of_server.iter().map(|known| format!("; {known}")).collect();
             let why = fault!(
                 "this is the end that receives";
-                "the same is: {NAME} serve --iperf3 --listen 0.0.0.0:{port}; or, for datagrams of 'send': {NAME} receive --port {port}"
+                "the same is: {NAME} serve --iperf3 --listen {listen}{beside}; or, for datagrams of 'send': {NAME} receive --port {port}{known}"
             );
             return Err(("-s".to_owned(), why));
         }
@@ -227,6 +246,10 @@ impl Test {
 pub(super) fn line(scanned: Scanned<Test>) -> Result<Option<Translation>, Untranslated> {
     let Scanned { said: test, ours, names, .. } = scanned;
     let Some(test) = test.of_host(names)? else { return Ok(None) };
+    // flags that say how, and nothing that says where to
+    if test.host.is_none() && ours.is_empty() && test.direction.is_none() {
+        return Ok(None);
+    }
     let of_send = ours.iter().any(|word| {
         let flag = word.split('=').next().unwrap_or_default();
         flag.starts_with("--") && !OF_BOTH.contains(&flag)
@@ -287,14 +310,14 @@ const OF_BOTH: [&str; 21] = [
 fn flows(test: &Test, ours: Vec<String>) -> Translation {
     let mut line = vec![NAME.to_owned(), "send".to_owned()];
     let mut add = |flag: &str, value: String| line.extend([flag.to_owned(), value]);
-    let has = |flag: &str| ours.iter().any(|own| own == flag);
+    let has = |flag: &str| ours.iter().any(|own| own.split('=').next() == Some(flag));
     if let Some(host) = &test.host {
         add("--to", with_port(host, test.port.unwrap_or(PORT)));
     }
     let length = test.length.unwrap_or(LENGTH);
     // what iperf3 does where nothing is said is meant by those who call it so
     let is_test = test.host.is_some() || test.udp.is_some();
-    let usual = Some(RATE).filter(|_| is_test && !has("--rate"));
+    let usual = Some(RATE).filter(|_| (is_test || has("--to")) && !has("--rate"));
     if let Some(rate) = test.rate.as_deref().or(usual) {
         let of_payload = rate.ends_with("bps");
         add("--rate", format!("{rate}{}", if of_payload { "@payload" } else { "" }));
@@ -329,9 +352,10 @@ fn flows(test: &Test, ours: Vec<String>) -> Translation {
         value.iter().for_each(|value| line.extend([flag.to_owned(), value.clone()]));
     }
     line.extend(test.beside.iter().cloned());
-    line.extend(ours);
+    line.extend(test.port.map_or(ours.clone(), |port| to_port(ours, port)));
+    let port = test.port.map_or("PORT".to_owned(), |port| port.to_string());
     let note = format!(
-        "with '{NAME} receive --port PORT' there, which measures what arrives, the same is"
+        "with '{NAME} receive --port {port}' there, which measures what arrives, the same is"
     );
     Translation { line, note }
 }
@@ -415,6 +439,38 @@ fn of_server(test: &Test, ours: Vec<String>) -> Result<Translation, Untranslated
     };
     let note = format!("{why}; with '{server}' or '{NAME} serve --{tool}' there the same is");
     Ok(Translation { line, note })
+}
+
+/// Words of ours with a port behind the host of `--to`, where it has none.
+fn to_port(mut ours: Vec<String>, port: u64) -> Vec<String> {
+    let bare = |host: &str| {
+        let ipv6 = host.parse::<std::net::Ipv6Addr>().is_ok();
+        (ipv6 || !host.contains(':') || host.ends_with(']')).then(|| match ipv6 {
+            true => with_port(host, port),
+            false => format!("{host}:{port}"),
+        })
+    };
+    let at = ours.iter().position(|word| word == "--to").map(|at| at + 1);
+    if let Some(host) = at.and_then(|at| ours.get_mut(at)) {
+        *host = bare(host).unwrap_or_else(|| host.clone());
+    }
+    for word in &mut ours {
+        if let Some(with) = word.strip_prefix("--to=").and_then(bare) {
+            *word = format!("--to={with}");
+        }
+    }
+    ours
+}
+
+/// `-i` of iperf3 is an interval, and that of tcpreplay, tcpdump and others an interface.
+fn interval(said: &mut Vec<String>, text: &str) -> Result<(), Fault> {
+    match (seconds(text), text.starts_with(|c: char| c.is_ascii_alphabetic())) {
+        (Some(time), _) => put(said, "--interval", &time),
+        (None, true) => put(said, "--interface", text),
+        (None, false) => Err(fault!(
+            "'{text}' is not a time in seconds"; "write for example --interval 1s, or --interface eth1"
+        )),
+    }
 }
 
 /// A host, of which an address of IPv6 is in brackets, with a port.
@@ -513,6 +569,10 @@ mod tests {
             "send --to 10.0.0.2:5201 --time 5s --rate 5kpps --size 64B",
         ),
         ("--to 10.0.0.2 -b 1G", "send --rate 1Gbps@payload --to 10.0.0.2"),
+        ("--to 10.0.0.2 -t 10", "send --rate 1Mbps@payload --time 10s --to 10.0.0.2"),
+        ("--to 10.0.0.2 --rate 1kpps -p 5000", "send --to 10.0.0.2:5000 --rate 1kpps"),
+        ("--to=2001:db8::2 --rate=1kpps --port=7", "send '--to=[2001:db8::2]:7' --rate=1kpps"),
+        ("--to 10.0.0.2 --rate 1kpps -i eth1", "send --interface eth1 --to 10.0.0.2 --rate 1kpps"),
         ("-c 10.0.0.2", "load --iperf3 10.0.0.2"),
         ("-c 10.0.0.2 -t 10 -O 3", "load --iperf3 10.0.0.2 --time 10s --warmup 3s"),
         (
@@ -530,7 +590,9 @@ mod tests {
     /// Lines that nothing of ours says, and what is told.
     const NONE: &[(&str, &str)] = &[
         ("-s", "serve --iperf3 --listen 0.0.0.0:5201"),
-        ("-s -p 5202 -D", "receive --port 5202"),
+        ("-s -p 5202 -D", "receive --port 5202; for -D write '&' behind the line"),
+        ("-s -B 127.0.0.1 -p 5202 -J -i 1 -1", "--listen 127.0.0.1:5202 --json --interval 1s;"),
+        ("-c x -u -i -1", "--interval 1s"),
         ("-c x -r -O 2", "measured from its beginning"),
         ("-c x -b 1G/4", "leave out what stands behind '/'"),
         ("-c x --cport 4000", "the port of the client"),

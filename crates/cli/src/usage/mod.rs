@@ -55,6 +55,13 @@ const HABITS: &[(&str, &[&str], &str)] = &[
     ("load", &["-u"], "write --udp with --iperf3, or --transport udp"),
     ("load", &["-i"], "write --interval 1s"),
     ("load", &["-w", "--window"], "write 'tcp: { send-buffer: 1MB }' of the group in a scenario"),
+    ("load", &["--to", "--host", "--dst"], "write the server behind 'load', as in 10.0.2.9:80"),
+    ("send", &["--host", "--dst", "--destination", "--dest"], "write --to 10.0.2.9"),
+    ("send", &["--duration"], "write --time 10s"),
+    ("send", &["--packets", "--num-packets"], "write --count 1000"),
+    ("send", &["--pps"], "write --rate 1000pps"),
+    ("send", &["--mbps", "--bps"], "write --rate 100Mbps"),
+    ("send", &["--tcp"], "TCP is of sessions: wirebeat load HOST:PORT --program bulk"),
     ("serve", &["-p", "--port"], "write the port behind --listen, as in --listen 0.0.0.0:8080"),
     ("serve", &["-D", "--daemon"], "leave it out, and write '&' behind the line"),
     (

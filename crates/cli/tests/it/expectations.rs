@@ -1,5 +1,6 @@
 //! What is expected of a run: what is printed, and how the command ends.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -136,6 +137,15 @@ fn runs_are_compared_with_runs_of_before() {
     assert_eq!(changes["verdict"], "fail");
     assert_eq!(changes["metrics"][0]["outcome"], "fails");
     assert_eq!(changes["notes"][0], "the runs are not of one scenario");
+    let (cases, rows) = (scratch.path("compare.xml"), scratch.path("compare.csv"));
+    let files =
+        ["--threshold", "5%", "--metric", "rate.received", "--junit", &cases, "--csv", &rows];
+    assert_eq!(compare(&old, &new, &files).code, 4);
+    let cases = fs::read_to_string(cases).unwrap();
+    assert!(cases.contains("name=\"rate.received worse by less than 5.00 %\""), "{cases}");
+    assert!(cases.contains("failures=\"1\""), "{cases}");
+    let rows = fs::read_to_string(rows).unwrap();
+    assert!(rows.lines().nth(1).unwrap().starts_with("change,total,rate.received,fails,5,5,"));
     let few = compare(&old[..2], &new[..2], &["--threshold", "5%"]);
     assert_eq!(few.code, 4, "{few:?}");
     assert!(few.out.contains("fewer than 5 runs"), "{few:?}");

@@ -96,6 +96,21 @@ fn a_run_is_repeated_and_has_every_run() {
     assert_eq!(failed.code, 4, "{failed:?}");
     assert!(failed.out.starts_with("FAIL  2 of 2 failed.  wirebeat"), "{}", failed.out);
     assert!(failed.out.contains("run 2: FAIL sent > 500"), "{}", failed.out);
+    // shown again, it is not better
+    let kept = scratch.path("failed.json");
+    let line = ["run", &file, "--repeat", "2", "--expect", "sent > 500", "--json", &kept];
+    assert_eq!((run(&line).code, run(&["report", &kept]).code), (4, 4));
+    // a single run behind a warm-up is a run
+    let warmed = json(&run(&["run", &file, "--warmup", "100ms", "--json", "-"]));
+    assert_eq!(warmed["total"]["received"]["unique"], 500);
+    // who reads lines knows of which run each is, and has one result behind them
+    let lines = run(&["run", &file, "--repeat", "2", "--json-lines"]);
+    let lines: Vec<Value> =
+        lines.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (result, intervals) = lines.split_last().unwrap();
+    assert_eq!(result["points"].as_array().unwrap().len(), 2);
+    let runs: Vec<u64> = intervals.iter().map(|line| line["run"].as_u64().unwrap()).collect();
+    assert!(runs.is_sorted() && runs[0] == 1 && runs.last() == Some(&2), "{runs:?}");
     let few = run(&["run", &file, "--repeat", "0"]);
     assert_eq!(few.code, 2, "{few:?}");
 }

@@ -144,6 +144,47 @@ fn a_report_is_found_behind_the_lines_of_its_intervals() {
     assert!(ended.code == 0 && ended.out.contains("voice"), "{ended:?}");
 }
 
+/// A result that replaced what it was made of was lost, and an old one was gone before the new one was there.
+#[test]
+fn results_do_not_overwrite_what_a_command_reads() {
+    let scratch = Scratch::new("report-spares");
+    let own = fs::read(TWO_FLOWS).unwrap();
+    let file = scratch.file("own.json", &own);
+    let (link, hard) = (scratch.path("link.json"), scratch.path("hard.json"));
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    fs::hard_link(&file, &hard).unwrap();
+    for line in [
+        vec!["report", &file, "--json", &file],
+        vec!["report", &file, "--json", &link],
+        vec!["report", TWO_FLOWS, &hard, "--json", &file],
+        vec!["compare", "--json", &file, &file, "--", TWO_FLOWS],
+    ] {
+        let ended = run(&line);
+        assert!(ended.code == 2 && ended.err.contains("would replace"), "{line:?}: {ended:?}");
+        assert!(fs::read(&file).unwrap() == own, "{line:?}");
+    }
+    // another one is replaced when the result is there
+    let old = scratch.file("old.json", b"{\"schema_version\":\"4\"}");
+    let ended = run(&["report", &file, "--json", &old]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(fs::read(&old).unwrap().len() > 1000);
+}
+
+/// `wirebeat report` said 0 of everything but single runs.
+#[test]
+fn what_is_shown_again_ends_as_it_did() {
+    let scratch = Scratch::new("report-codes");
+    let failed = |name: &str| {
+        let mut report: serde_json::Value =
+            serde_json::from_slice(&fs::read(TWO_FLOWS).unwrap()).unwrap();
+        report["exit_code"] = 4.into();
+        scratch.file(name, report.to_string().as_bytes())
+    };
+    let one = failed("one.json");
+    assert_eq!(run(&["report", &one, TWO_FLOWS]).code, 4);
+    assert_eq!(run(&["report", TWO_FLOWS, TWO_FLOWS]).code, 0);
+}
+
 #[test]
 fn results_do_not_overwrite_what_is_not_theirs() {
     let scratch = Scratch::new("report-over");

@@ -456,6 +456,17 @@ fn steps_expect_texts_and_jump_by_variables() {
     assert_eq!((client.counts.responses, client.counts.unexpected), (9, 3));
 }
 
+/// A binary protocol: bytes from 0x80 on are no text, and zeros are bytes.
+#[test]
+fn steps_say_and_wait_for_bytes_in_hex_digits() {
+    let (client, server) = run("rate: 100/s, count: 3, program: { steps: { \
+           client: [ request, { send-hex: 10 0c 00 ff }, { receive-until-hex: '20ff' }, response, { expect-hex: '0x0080fe' } ], \
+           server: [ { expect-hex: 100c00ff }, { send-hex: '0020 ff00 80FE' }, wait-close ] } }");
+    assert_eq!((client.counts.in_order, server.counts.in_order), (3, 3), "{client:#?}");
+    assert_eq!((client.counts.responses, client.counts.unexpected), (3, 0));
+    assert_eq!(server.counts.unexpected, 0, "{server:#?}");
+}
+
 #[test]
 fn a_jump_without_an_end_goes_on_until_the_run_ends_and_one_that_waits_for_nothing_is_given_up() {
     let (client, _) = run(

@@ -20,6 +20,7 @@ use base64::engine::general_purpose::STANDARD;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 use wirebeat_traffic::scenario::departures::Duration;
+use wirebeat_traffic::scenario::header::hex::Hex;
 use wirebeat_traffic::scenario::rate::FlowRate;
 use wirebeat_traffic::scenario::session::program::{Condition, Jump, Numbers, Step, Steps};
 use wirebeat_traffic::scenario::session::{
@@ -38,6 +39,8 @@ use crate::{Line, ScriptError};
 
 /// The most bytes of a buffer with what it is filled up with.
 const BUFFER_MAX: usize = 64 << 20;
+/// The most bytes that stand in a step as hex digits.
+const SHORT: usize = 64;
 
 /// Whether a text is such a profile.
 pub(super) fn is_profile(text: &str) -> bool {
@@ -398,12 +401,8 @@ impl<'a> Reader<'a, '_, '_> {
                         {
                             Step::SendText(text)
                         }
-                        Ok(text) => {
-                            Step::SendFile(self.file(number("buf_index"), text.into_bytes())?)
-                        }
-                        Err(error) => {
-                            Step::SendFile(self.file(number("buf_index"), error.into_bytes())?)
-                        }
+                        Ok(text) => self.bytes(number("buf_index"), text.into_bytes())?,
+                        Err(error) => self.bytes(number("buf_index"), error.into_bytes())?,
                     };
                     made.steps.push(step);
                 }
@@ -460,6 +459,14 @@ impl<'a> Reader<'a, '_, '_> {
             .collect();
         made.steps.retain(|step| !matches!(step, Step::Jump(jump) if !known.contains(&jump.to)));
         Ok(made)
+    }
+
+    /// A step that sends bytes which are no text for readers: short ones stand in it, others in a file.
+    fn bytes(&mut self, index: Option<u64>, bytes: Vec<u8>) -> Result<Step, ScriptError> {
+        if let Some(hex) = Hex::new(bytes.clone()).filter(|hex| hex.bytes().len() <= SHORT) {
+            return Ok(Step::SendHex(hex));
+        }
+        self.file(index, bytes).map(Step::SendFile)
     }
 
     /// A file with what a step sends.

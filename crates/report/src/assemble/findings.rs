@@ -105,7 +105,7 @@ fn nothing_received(report: &Report, at_interfaces: Option<u64>) -> Option<Strin
         let hint = match at_interfaces {
             _ if !others.is_empty() => {
                 "what reached the receiver belongs to no flow of this run; check the filter and the ports, and what \
-                 rewrites headers on the way"
+                 rewrites headers on the way; 'wirebeat capture' shows it"
                     .to_owned()
             }
             Some(0) => "no frame at all reached the receiver; check the link, the addresses and the interface".to_owned(),

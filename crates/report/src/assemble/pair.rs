@@ -171,7 +171,8 @@ impl<'a> Pair<'a> {
     pub fn report(&self, uncertainty: Option<u64>) -> FlowReport {
         let received = self.received.as_deref().map(|flow| {
             let intervals = rates::intervals(flow.frames, self.burst());
-            received(flow, intervals as f64, uncertainty)
+            let sent_ns = self.sent.and_then(span_ns).unwrap_or(0);
+            received(flow, intervals as f64, sent_ns, uncertainty)
         });
         FlowReport {
             name: self.name.clone(),
@@ -348,6 +349,17 @@ fn span_ns(flow: &SentFlow) -> Option<u64> {
     Some(planned.filter(explained).unwrap_or(span))
 }
 
+/// The same of several flows: from the first departure of any to the last.
+fn all_span_ns<'a>(sides: impl Iterator<Item = &'a SentFlow>) -> u64 {
+    let (mut all, mut longest) = (None::<(Nanos, Nanos)>, 0);
+    for flow in sides {
+        let Some(own) = flow.departures else { continue };
+        all = Some(all.map_or(own, |all| (all.0.min(own.0), all.1.max(own.1))));
+        longest = longest.max(span_ns(flow).unwrap_or(0));
+    }
+    all.map_or(0, |(first, last)| last.saturating_sub(first).get()).max(longest)
+}
+
 /// How long the frames of a flow were asked for, where not all of them were sent and the rate is known: some that left
 /// close together in that time make no rate by themselves.
 fn asked_ns(flow: &SentFlow) -> Option<u64> {
@@ -355,8 +367,9 @@ fn asked_ns(flow: &SentFlow) -> Option<u64> {
     Some((flow.requested.frames as f64 / rate.per_second() * 1e9) as u64)
 }
 
-/// What was received, at the rate of `held` frames in its span.
-fn received(flow: &FlowSummary, held: f64, uncertainty: Option<u64>) -> Received {
+/// What was received, at the rate of `held` frames in its span, or in the time in which they were sent where that is longer: what was lost
+/// before the first arrival and after the last did not come faster for it.
+fn received(flow: &FlowSummary, held: f64, sent_ns: u64, uncertainty: Option<u64>) -> Received {
     let volume = Volume {
         frames: flow.frames,
         fragments: flow.fragments,
@@ -381,7 +394,7 @@ fn received(flow: &FlowSummary, held: f64, uncertainty: Option<u64>) -> Received
         window_frames: sequence.window,
         measured_within_queues: (flow.queues > 1).then_some(flow.queues),
         reordering_extent_frames: Stats::of(&sequence.extent),
-        rates: span_ns.and_then(|span| rates::rates(&volume, held, span)),
+        rates: span_ns.and_then(|span| rates::rates(&volume, held, span.max(sent_ns))),
         span_ns,
         one_way_delay_ns: uncertainty
             .map(|bound| Stats::raised(&flow.delay, flow.delay_base).certain_from(bound)),
@@ -413,6 +426,8 @@ pub fn total(
     let spans = pairs.iter().filter_map(|pair| pair.received.as_deref()?.span);
     let span = spans.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
     let mut held = 0.0;
+    let sides = pairs.iter().filter(|pair| pair.received.is_some());
+    let sent_ns = all_span_ns(sides.filter_map(|pair| pair.sent));
     for (pair, flow) in pairs.iter().filter_map(|pair| Some((pair, pair.received.as_deref()?))) {
         add_flow(&mut all, flow);
         // Each flow has its own smallest delay.
@@ -427,7 +442,7 @@ pub fn total(
     let any = pairs.iter().any(|pair| pair.received.is_some());
     let received = any.then(|| Received {
         delay_above_minimum_rfc5481_ns: Stats::of(&variation),
-        ..received(&all, held, uncertainty)
+        ..received(&all, held, sent_ns, uncertainty)
     });
     let loss = pairs.iter().filter_map(Pair::loss).reduce(Counted::add);
     FlowReport {

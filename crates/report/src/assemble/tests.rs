@@ -94,6 +94,21 @@ fn loss_is_what_was_sent_less_what_arrived_for_the_first_time() {
     assert!(report.consistency_checks.iter().all(|equation| equation.balances()));
 }
 
+/// "PASS rate.received >= 1990pps" behind a device that had died after a third of the run: what was lost behind the last arrival was in no rate.
+#[test]
+fn what_was_lost_at_the_ends_is_in_the_received_rate() {
+    let arrivals = receiver([(1, arrived(301, 0)), (2, arrived(1001, 0))]);
+    let flows = vec![sent(Some(1), 1001), sent(Some(2), 1001)];
+    let report = assemble(facts(), sender(flows), Some(arrivals));
+    let rate = |flow: &FlowReport| flow.received.as_ref().unwrap().rates.unwrap().frames_per_second;
+    assert_eq!(rate(&report.flows[0]), 300.0);
+    let both = rate(&report.flows[0]) + rate(&report.flows[1]);
+    assert!((rate(&report.total) - both).abs() < 2.0, "{} of {both}", rate(&report.total));
+    // of which a receiver by itself knows nothing
+    let alone = assemble(facts(), None, Some(receiver([(1, arrived(301, 0))])));
+    assert!(rate(&alone.flows[0]) > 990.0);
+}
+
 /// Frames of a flow whose first left so late, and the others in time.
 fn late_at_first(late: Nanos, noted: bool) -> SentFlow {
     let flow = sent(Some(1), 1000);

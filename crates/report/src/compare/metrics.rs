@@ -40,7 +40,12 @@ const fn session(
 /// Every metric: of all flows together, and of each group of sessions.
 pub const METRICS: &[Metric] = &[
     flow("loss", false, |flow| flow.loss?.ratio),
-    flow("rate.received", true, |flow| Some(flow.received.as_ref()?.rates?.frames_per_second)),
+    flow("rate.received", true, |flow| {
+        let received = flow.received.as_ref()?;
+        // fewer than two frames have no rate, and are no traffic
+        let none = (received.received.frames < 2).then_some(0.0);
+        received.rates.map(|rates| rates.frames_per_second).or(none)
+    }),
     flow("delay.p50", false, |flow| p50(flow.received.as_ref()?.one_way_delay_ns.as_ref()?)),
     flow("delay.p99", false, |flow| p99(flow.received.as_ref()?.one_way_delay_ns.as_ref()?)),
     flow("jitter.p99", false, |flow| p99(&flow.received.as_ref()?.jitter_rfc4689_ns)),
@@ -98,24 +103,34 @@ pub fn parts(name: &str) -> (Option<&str>, &str) {
     name.rsplit_once(':').map_or((None, name), |(of, metric)| (Some(of), metric))
 }
 
-/// What every run has of the metrics that are `wanted` (none: all), and how the sides differ. Those of one flow, `voice:delay.p99`, only
-/// where they are wanted: every one more makes it harder to tell any from chance.
-pub(super) fn values(old: &[Report], new: &[Report], wanted: &[String]) -> Vec<MetricChange> {
-    let Some(first) = old.first() else { return Vec::new() };
+/// What every run has of the metrics that are `wanted` (none: all), and how the sides differ; and the names of those that some runs have and
+/// others do not. Those of one flow, `voice:delay.p99`, only where they are wanted: every one more makes it harder to tell any from chance.
+pub(super) fn values(
+    old: &[Report],
+    new: &[Report],
+    wanted: &[String],
+) -> (Vec<MetricChange>, Vec<String>) {
+    let Some(first) = old.first() else { return Default::default() };
     let chosen = |of: Option<&str>, metric: &Metric| {
         wanted.iter().any(|name| parts(name) == (of, metric.name))
     };
-    let mut all = Vec::new();
+    let (mut all, mut partly) = (Vec::new(), Vec::new());
+    let mut add = |of: &str, metric: &Metric, sides: Sides| match sides {
+        Sides::Whole(old, new) => all.extend(change(of, metric, old, new)),
+        Sides::Partly if of == TOTAL => partly.push(metric.name.to_owned()),
+        Sides::Partly => partly.push(format!("{of}:{}", metric.name)),
+        Sides::Nowhere => {}
+    };
     for metric in METRICS {
         if let Value::Flow(value) = metric.value {
             if wanted.is_empty() || chosen(None, metric) {
                 let of = |report: &Report| value(&report.total);
-                all.extend(change("total", metric, sides(old, new, of)));
+                add(TOTAL, metric, sides(old, new, of));
             }
             for flow in first.flows.iter().filter(|flow| chosen(Some(&flow.name), metric)) {
                 let of =
                     |report: &Report| value(report.flows.iter().find(|one| one.name == flow.name)?);
-                all.extend(change(&flow.name, metric, sides(old, new, of)));
+                add(&flow.name, metric, sides(old, new, of));
             }
             continue;
         }
@@ -133,10 +148,10 @@ pub(super) fn values(old: &[Report], new: &[Report], wanted: &[String]) -> Vec<M
                     Value::Flow(_) => None,
                 }
             };
-            all.extend(change(&group.name, metric, sides(old, new, of)));
+            add(&group.name, metric, sides(old, new, of));
         }
     }
-    all
+    (all, partly)
 }
 
 /// Those of `wanted` that are not among `found`, because a run does not have them.
@@ -148,18 +163,32 @@ pub(super) fn missing<'a>(wanted: &'a [String], found: &[MetricChange]) -> Vec<&
     wanted.iter().map(String::as_str).filter(|name| !is_there(name)).collect()
 }
 
-/// A number of each run of both sides; `None` where one has none.
-fn sides(
-    old: &[Report],
-    new: &[Report],
-    of: impl Fn(&Report) -> Option<f64>,
-) -> Option<[Vec<f64>; 2]> {
-    let side = |reports: &[Report]| reports.iter().map(&of).collect::<Option<Vec<f64>>>();
-    Some([side(old)?, side(new)?]).filter(|[old, new]| !old.is_empty() && !new.is_empty())
+/// What all flows together are called.
+const TOTAL: &str = "total";
+
+/// A number of each run of both sides.
+enum Sides {
+    /// Every run has it.
+    Whole(Vec<f64>, Vec<f64>),
+    /// Some have it.
+    Partly,
+    /// None has it.
+    Nowhere,
 }
 
-fn change(of: &str, metric: &Metric, sides: Option<[Vec<f64>; 2]>) -> Option<MetricChange> {
-    let [old, new] = sides?;
+fn sides(old: &[Report], new: &[Report], of: impl Fn(&Report) -> Option<f64>) -> Sides {
+    let side = |reports: &[Report]| reports.iter().filter_map(&of).collect::<Vec<f64>>();
+    let (found_old, found_new) = (side(old), side(new));
+    match (found_old.len(), found_new.len()) {
+        (0, 0) => Sides::Nowhere,
+        found if found == (old.len(), new.len()) && !new.is_empty() => {
+            Sides::Whole(found_old, found_new)
+        }
+        _ => Sides::Partly,
+    }
+}
+
+fn change(of: &str, metric: &Metric, old: Vec<f64>, new: Vec<f64>) -> Option<MetricChange> {
     // a rate of nothing was not measured in any run, and its gate would be open whatever happens
     if metric.more_is_better && old.iter().chain(&new).all(|value| *value == 0.0) {
         return None;

@@ -5,6 +5,7 @@
 
 mod metrics;
 mod resample;
+mod rows;
 mod text;
 
 use schemars::JsonSchema;
@@ -130,7 +131,7 @@ pub fn compare(old: &[Report], new: &[Report], options: &CompareOptions) -> Resu
     if let Some(place) = old.iter().chain(new).position(|report| !sound(report)) {
         return Err(place);
     }
-    let mut metrics = metrics::values(old, new, &options.metrics);
+    let (mut metrics, partly) = metrics::values(old, new, &options.metrics);
     let needed = resample::runs_needed(metrics.len(), SIGNIFICANCE).max(LEAST_RUNS);
     let enough = old.len().min(new.len()) >= needed;
     let missing = metrics::missing(&options.metrics, &metrics);
@@ -166,10 +167,20 @@ pub fn compare(old: &[Report], new: &[Report], options: &CompareOptions) -> Resu
             metrics.len()
         ));
     }
-    if !missing.is_empty() {
+    let is_partly = |name: &&str| {
+        partly.iter().any(|of| of == name || metrics::parts(of) == (metrics::parts(of).0, *name))
+    };
+    let nowhere: Vec<&str> = missing.into_iter().filter(|name| !is_partly(name)).collect();
+    if !partly.is_empty() {
         notes.push(format!(
-            "not every run has {}: write the name as the reports have it, or leave it out",
-            missing.join(", ")
+            "some runs have {} and others do not, so that it is not compared: nothing or too little arrived there (a p99 takes 1,000 values)",
+            partly.join(", ")
+        ));
+    }
+    if !nowhere.is_empty() {
+        notes.push(format!(
+            "no run has {}: write the name as the reports have it; a p99 takes 1,000 values",
+            nowhere.join(", ")
         ));
     }
     Ok(Changes {
@@ -261,6 +272,12 @@ impl Presentable for Changes {
     }
     fn json(&self, _: Rendering) -> String {
         json::pretty(self)
+    }
+    fn csv(&self) -> Option<String> {
+        Some(rows::csv(self))
+    }
+    fn junit(&self) -> Option<String> {
+        Some(rows::junit(self))
     }
 }
 

@@ -60,11 +60,70 @@ fn a_change_beyond_noise_is_found_and_fails_by_the_threshold() {
     );
 }
 
+/// A build server shows which metric failed, and a spreadsheet has them all.
+#[test]
+fn a_comparison_has_cases_and_rows() {
+    let (old, new) = (runs(&OLD), runs(&SLOWER));
+    let failed = compare(&old, &new, &options(Some(0.05))).unwrap();
+    let cases = failed.junit().unwrap();
+    golden("tests/golden/compare.xml", &cases);
+    assert!(cases.contains("failures=\"1\" errors=\"0\""), "{cases}");
+    let rows = failed.csv().unwrap();
+    golden("tests/golden/compare.csv", &rows);
+    assert_eq!(rows.lines().count(), failed.metrics.len() + 1);
+    // a question without a threshold fails nothing, and one that cannot be answered fails with it
+    let asked = compare(&old, &new, &options(None)).unwrap();
+    assert!(asked.junit().unwrap().contains("failures=\"0\" errors=\"0\""));
+    let few = compare(&old[..2], &new[..2], &options(Some(0.05))).unwrap();
+    let few = (few.metrics.len() + 1, few.junit().unwrap());
+    assert!(few.1.contains(&format!("failures=\"{}\"", few.0)), "{}", few.1);
+    let undecided = compare(&old[..2], &new[..2], &options(None)).unwrap().junit().unwrap();
+    assert!(undecided.contains("skipped=\"1\" failures=\"0\""), "{undecided}");
+}
+
+/// Names of flows come from users.
+#[test]
+fn names_in_cases_and_rows_are_inert() {
+    let mut failed = compare(&runs(&OLD), &runs(&SLOWER), &options(Some(0.05))).unwrap();
+    for metric in &mut failed.metrics {
+        metric.of = "=1+1,\"</testcase>\u{1b}[31m\n".to_owned();
+    }
+    let (cases, rows) = (failed.junit().unwrap(), failed.csv().unwrap());
+    assert!(!cases.contains("</testcase>\u{1b}") && !cases.contains('\u{1b}'), "{cases}");
+    assert!(!rows.contains('\u{1b}') && !rows.contains(",=1+1"), "{rows}");
+    assert_eq!(rows.lines().count(), failed.metrics.len() + 1);
+}
+
 #[test]
 fn loss_from_none_to_some_fails_whatever_the_threshold() {
     let lossy: Vec<(i64, f64)> = OLD.iter().map(|(delay, _)| (*delay, 0.001)).collect();
     let changes = compare(&runs(&OLD), &runs(&lossy), &options(Some(10.0))).unwrap();
     assert_eq!(outcome(&changes, "loss"), ChangeOutcome::Fails);
+}
+
+/// "None of 0 metrics changed" where nothing arrived any more.
+#[test]
+fn nothing_that_arrives_is_a_rate_of_nothing() {
+    let mut dark = runs(&OLD);
+    for run in &mut dark {
+        let received = run.total.received.as_mut().unwrap();
+        (received.rates, received.received.frames) = (None, 0);
+        received.one_way_delay_ns = None;
+    }
+    let only =
+        |name: &str| CompareOptions { metrics: vec![name.to_owned()], ..options(Some(0.05)) };
+    let changes = compare(&runs(&OLD), &dark, &only("rate.received")).unwrap();
+    assert_eq!((changes.verdict, changes.metrics[0].new_mean), (CompareVerdict::Fail, 0.0));
+    let all = compare(&runs(&OLD), &dark, &options(Some(0.05))).unwrap();
+    assert_eq!(outcome(&all, "rate.received"), ChangeOutcome::Fails);
+    assert!(
+        all.notes.iter().any(|note| note.contains("some runs have delay.p50")),
+        "{:?}",
+        all.notes
+    );
+    let delay = compare(&runs(&OLD), &dark, &only("delay.p50")).unwrap();
+    assert_eq!(delay.verdict, CompareVerdict::Undecided);
+    assert!(!delay.notes.iter().any(|note| note.contains("no run has")), "{:?}", delay.notes);
 }
 
 #[test]

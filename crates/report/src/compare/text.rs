@@ -76,11 +76,6 @@ fn summary(of: &Changes) -> String {
 
 fn row(metric: &MetricChange) -> Vec<Cell> {
     let written = |value: f64| printed(&metric.metric, value);
-    let change = match metric.change {
-        Some(change) => format!("{:+.1} %", change * 100.0),
-        None if metric.new_mean == 0.0 => "0 %".to_owned(),
-        None => "from 0".to_owned(),
-    };
     let [low, high] = metric.difference_interval;
     let (outcome, bad) = match metric.outcome {
         ChangeOutcome::Same => ("same", false),
@@ -94,15 +89,24 @@ fn row(metric: &MetricChange) -> Vec<Cell> {
         metric.metric.clone().into(),
         written(metric.old_mean).into(),
         written(metric.new_mean).into(),
-        change.into(),
+        changed(metric).into(),
         format!("{} to {}", written(low), written(high)).into(),
         format!("{:.3}", metric.p_corrected).into(),
         Cell { bad, ..Cell::from(outcome.to_owned()) },
     ]
 }
 
+/// By how much a metric changed.
+pub(super) fn changed(metric: &MetricChange) -> String {
+    match metric.change {
+        Some(change) => format!("{:+.1} %", change * 100.0),
+        None if metric.new_mean == 0.0 => "0 %".to_owned(),
+        None => "from 0".to_owned(),
+    }
+}
+
 /// A value of a metric, or a difference of two.
-fn printed(metric: &str, value: f64) -> String {
+pub(super) fn printed(metric: &str, value: f64) -> String {
     let sign = if value < 0.0 { "-" } else { "" };
     let size = value.abs();
     let text = match metric {

@@ -67,17 +67,18 @@ fn expectations(report: &Report) -> Markup {
     all.sort_by_key(|one| one.expectation.met);
     let table = html! {
         table {
-            thead { tr { th scope="col" { "of" } th scope="col" { "expected" } th scope="col" { "found" } th scope="col" { "outcome" } } }
+            thead { tr { th scope="col" { "outcome" } th scope="col" { "of" } th scope="col" { "expected" } th scope="col" { "found" } } }
             tbody {
                 @for one in &all {
                     tr {
-                        th scope="row" { (told(one.whom())) }
-                        td.wrap { (told(&one.expectation.text)) }
-                        td.wrap { (told(&one.expectation.found())) }
+                        // first, so that a phone shows it
                         td.good[one.expectation.met].bad[!one.expectation.met] {
                             @if one.expectation.met { "✓ " } @else { "✗ " }
                             (one.expectation.outcome())
                         }
+                        th scope="row" { (told(one.whom())) }
+                        td.wrap { (told(&one.expectation.text)) }
+                        td.wrap { (told(&one.expectation.found())) }
                     }
                 }
             }

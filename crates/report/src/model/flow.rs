@@ -272,7 +272,8 @@ pub struct Received {
     pub measured_within_queues: Option<u32>,
     /// How late reordered frames were, in arrivals (RFC 4737 §4.2).
     pub reordering_extent_frames: Stats,
-    /// The rate between first and last arrival; `null` for fewer than two.
+    /// The rate between first and last arrival, or over the time that the sent rate is counted over where that is longer: what was lost before
+    /// the first arrival and after the last did not come faster for it. `null` for fewer than two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<Rates>,
     /// Time from the first to the last arrival.

@@ -13,9 +13,10 @@ pub struct Trend {
     pub measure: TrendMeasure,
     /// Intervals that have a value.
     pub values: u64,
-    /// The line at the start, in the unit of the measure; `null` for fewer than ten values.
+    /// The line at the start, in the unit of the measure; `null` for fewer than ten values. Where the line would begin or end below 0: the
+    /// median of the first tenth of the values.
     pub first: Option<f64>,
-    /// The line at the end.
+    /// The line at the end; where `first` is a median, that of the last tenth.
     pub last: Option<f64>,
     /// By how much it changed, and its 95 % interval.
     pub change: Option<TrendChange>,

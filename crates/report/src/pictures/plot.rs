@@ -118,6 +118,17 @@ impl Plot {
             write!(self.body, "<circle cx=\"{cx}\" cy=\"{cy}\" r=\"2.5\" class=\"s s{class}\"/>");
     }
 
+    /// The interval of a value: a line between its ends, with a stroke across each.
+    pub fn interval(&mut self, number: usize, low: (f64, f64), high: (f64, f64)) {
+        const STROKE: f64 = 3.0;
+        let class = format!("s s{} interval", number % COLOURS + 1);
+        let (low, high) = (self.at(low.0, low.1), self.at(high.0, high.1));
+        line(&mut self.body, low, high, &class);
+        for (x, y) in [low, high] {
+            line(&mut self.body, (x - STROKE, y), (x + STROKE, y), &class);
+        }
+    }
+
     /// The picture.
     pub fn finish(self, name: &str, title: &str, description: String) -> Picture {
         let height = self.top + self.height + BELOW;

@@ -43,7 +43,8 @@ impl Quantiles {
             .histogram
             .iter()
             .filter(|bucket| bucket.2 > 0)
-            .map(|bucket| ((bucket.0 as f64 + bucket.1 as f64) / 2.0, bucket.2))
+            // the middle as percentiles of reports have it: a whole number
+            .map(|bucket| (((bucket.0 as f64 + bucket.1 as f64) / 2.0).floor(), bucket.2))
             .collect();
         // values that the histogram does not hold are below it
         if stats.below_histogram > 0 {
@@ -105,6 +106,9 @@ impl Quantiles {
             return self.max;
         }
         let rank = share * self.total;
+        // 99.9 / 100 of 1,000 is the 999th, and binary fractions make it a little more
+        let whole = rank.round();
+        let rank = if (rank - whole).abs() < 1e-9 * self.total { whole } else { rank };
         let at = self.buckets.partition_point(|(_, upto)| *upto < rank);
         self.buckets.get(at).map_or(self.max, |(value, _)| *value)
     }

@@ -8,6 +8,7 @@ use super::quantiles::{OUTLIERS, Quantiles};
 use super::scale::{Scale, Unit, time_ticks};
 use super::series::{Height, Line, over_time, small};
 use super::thin::{Span, points};
+use super::xy::{Point, Points, xy};
 use super::{Picture, coordinate, escape};
 use crate::golden::{Noise, golden};
 use crate::model::{Bucket, Stats};
@@ -410,4 +411,24 @@ fn signed_boxes_have_the_sign_of_what_they_show() {
     let picture = signed_boxes("b", "Errors", &rows, Unit::Time);
     assert_picture(&picture);
     assert!(picture.element().contains("logarithmic on both sides of 0"));
+}
+
+/// A mean of several runs stands with its interval, on the picture and in its text; a single value has none.
+#[test]
+fn points_of_several_values_have_their_interval() {
+    let three = Point::mean(2.0, &[9.0, 10.0, 11.0, f64::NAN]).unwrap();
+    let [low, high] = three.ends();
+    assert!((low - (10.0 - 2.484)).abs() < 0.01 && (high - 12.484).abs() < 0.01, "{three:?}");
+    assert_eq!(Point::mean(2.0, &[f64::NAN]), None);
+    let line = |points| Points { name: "sent".to_owned(), points };
+    let below = ("offered", Unit::Count);
+    let of = |points| xy("a", "a", &[line(points)], below, Unit::Count);
+    let both = of(vec![Point::new(1.0, 5.0), three]);
+    assert_eq!(both.element().matches("interval\"").count(), 3);
+    assert!(both.description.contains("10 ± 2.48 at 2"), "{}", both.description);
+    assert!(both.description.contains("5 at 1"), "{}", both.description);
+    assert!(!of(vec![Point::new(1.0, 5.0)]).element().contains("interval\""));
+    // the upper end is on the picture, and what would be below zero ends there
+    let wide = of(vec![Point { x: 1.0, y: 5.0, within: Some(50.0) }]);
+    assert!(numbers(&wide.element()).iter().all(|number| (0.0..=2_000.0).contains(number)));
 }

@@ -6,7 +6,7 @@ use super::{Metric, Sweep};
 use crate::figures::{Figure, Gallery};
 use crate::model::FlowReport;
 use crate::pictures::scale::Unit;
-use crate::pictures::xy::{Points, xy};
+use crate::pictures::xy::{Point, Points, xy};
 use crate::pictures::{COLOURS, Picture};
 
 const METRICS: [Metric; 4] = [
@@ -120,13 +120,11 @@ fn picture(sweep: &Sweep, below: &Below<'_>, metric: &Metric) -> Option<Picture>
     for of in sweep.repetitions() {
         let values: Vec<f64> =
             of.reports.iter().filter_map(|report| find(&report.total as &FlowReport)).collect();
-        let (Some((x, name)), false) = ((below.find)(of.values), values.is_empty()) else {
-            continue;
-        };
-        let y = values.iter().sum::<f64>() / values.len() as f64;
+        let Some((x, name)) = (below.find)(of.values) else { continue };
+        let Some(point) = Point::mean(x, &values) else { continue };
         match lines.iter_mut().find(|line| line.name == name) {
-            Some(line) => line.points.push((x, y)),
-            None => lines.push(Points { name, points: vec![(x, y)] }),
+            Some(line) => line.points.push(point),
+            None => lines.push(Points { name, points: vec![point] }),
         }
     }
     lines.truncate(COLOURS);

@@ -22,7 +22,9 @@ use crate::format::{Presentable, Rendering};
 use crate::human;
 use crate::json;
 use crate::junit;
-use crate::model::{ABORT_ON_FAIL, End, FlowReport, Report, SCHEMA_VERSION, SessionReport};
+use crate::model::{
+    ABORT_ON_FAIL, End, FlowReport, Report, SCHEMA_VERSION, SessionReport, Verdict,
+};
 use crate::pictures::Picture;
 use crate::student::mean_within;
 use crate::verdict;
@@ -154,7 +156,12 @@ impl Sweep {
         let made = self.points.len();
         let outcomes = || self.points.iter().filter_map(|point| judged(&point.report));
         let failed = outcomes().filter(|word| *word == verdict::FAIL).count() as u64;
+        let undecided =
+            self.points.iter().filter(|point| is_undecided(&point.report)).count() as u64;
         let outcome = match (failed, outcomes().count() as u64, self.is_cut_off()) {
+            (failed, all, _) if failed > 0 && undecided == failed => {
+                format!("{}  {failed} of {all} undecided.  ", verdict::UNDECIDED)
+            }
             (0, _, true) => "UNFINISHED.  ".to_owned(),
             (0, 0, false) => String::new(),
             (0, _, false) => format!("{}  ", verdict::PASS),
@@ -172,10 +179,16 @@ impl Sweep {
         format!("{outcome}{title}wirebeat {}  {runs}{of}", self.wirebeat_version)
     }
 
-    /// The runs by their values, in the order in which these come first.
+    /// The runs by their values, in the order in which these come first. One that was cut off is a part of a run, and is left out where there is
+    /// a whole one.
     pub(crate) fn repetitions(&self) -> Vec<Repetitions<'_>> {
         let mut all: Vec<Repetitions<'_>> = Vec::new();
-        for point in &self.points {
+        let whole = |values: &[String]| {
+            let mut runs = self.points.iter().filter(|point| point.values == values);
+            runs.any(|point| !is_stopped(&point.report))
+        };
+        let counted = |point: &&Point| !is_stopped(&point.report) || !whole(&point.values);
+        for point in self.points.iter().filter(counted) {
             match all.iter_mut().find(|of| *of.values == *point.values) {
                 Some(of) => of.reports.push(&point.report),
                 None => {
@@ -302,14 +315,19 @@ fn judged(report: &Report) -> Option<&'static str> {
     verdict::outcome(report).filter(|_| !is_stopped(report))
 }
 
+/// Whether it is nothing but undecided that a run did not meet what was expected of it. Half a run decides nothing.
+fn is_undecided(report: &Report) -> bool {
+    let mut unmet = report.expectations().filter(|of| !of.expectation.met).peekable();
+    judged(report) == Some(verdict::FAIL)
+        && report.verdict == Verdict::Unmet
+        && unmet.peek().is_some()
+        && unmet.all(|of| of.expectation.undecided.is_some())
+}
+
 /// Whether runs met what was expected of them; `None` where nothing was.
 fn outcome(reports: &[&Report]) -> Option<String> {
     let outcomes: Vec<&str> = reports.iter().filter_map(|report| judged(report)).collect();
-    let undecided = |report: &&&Report| {
-        let mut unmet = report.expectations().filter(|of| !of.expectation.met).peekable();
-        unmet.peek().is_some() && unmet.all(|of| of.expectation.undecided.is_some())
-    };
-    let undecided = reports.iter().filter(undecided).count();
+    let undecided = reports.iter().filter(|report| is_undecided(report)).count();
     if undecided > 0 && undecided == outcomes.iter().filter(|word| **word == verdict::FAIL).count()
     {
         return Some(verdict::UNDECIDED.to_owned());

@@ -49,6 +49,39 @@ fn a_sweep_is_written_in_every_form() {
     assert_eq!(back.points.len(), 4);
 }
 
+/// Half a run made the mean of the frames, and its row said PASS of two.
+#[test]
+fn a_run_that_was_cut_off_is_in_no_mean() {
+    let mut sweep = Sweep::new("0.1.0".to_owned(), Vec::new(), Vec::new(), 4);
+    sweep.add(Vec::new(), report(0));
+    let cut = Report { end: End::Stopped { signal: "SIGINT".to_owned() }, ..report(1000) };
+    sweep.add(Vec::new(), cut.clone());
+    let all = sweep.repetitions();
+    assert_eq!(all[0].reports.len(), 1);
+    assert!(sweep.text(Rendering::default()).contains("2 runs of 4: unfinished"));
+    // of values that have no other, it is all there is
+    let mut alone = Sweep::new("0.1.0".to_owned(), Vec::new(), Vec::new(), 4);
+    alone.add(Vec::new(), cut);
+    assert_eq!(alone.repetitions()[0].reports.len(), 1);
+}
+
+/// "6 of 11 failed", of which none had.
+#[test]
+fn what_is_undecided_did_not_fail() {
+    let mut sweep = Sweep::new("0.1.0".to_owned(), Vec::new(), Vec::new(), 2);
+    for undecided in [None, Some("too few".to_owned())] {
+        let mut report = report(0);
+        let met = undecided.is_none();
+        let text = "delay.p99 < 1ms".to_owned();
+        report.total.expectations =
+            vec![Expectation { text, met, undecided, ..Expectation::default() }];
+        report.judge();
+        sweep.add(Vec::new(), report);
+    }
+    assert!(sweep.sentence().starts_with("UNDECIDED  1 of 2 undecided."), "{}", sweep.sentence());
+    assert_eq!(sweep.exit_code, 4);
+}
+
 #[test]
 fn the_gravest_end_of_a_run_is_that_of_the_sweep() {
     let mut sweep = Sweep::new("0.1.0".to_owned(), Vec::new(), Vec::new(), 2);

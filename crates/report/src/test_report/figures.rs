@@ -5,7 +5,7 @@ use crate::figures::{Figure, Gallery};
 use crate::pictures::distribution::{Curve, distribution};
 use crate::pictures::quantiles::Quantiles;
 use crate::pictures::scale::Unit;
-use crate::pictures::xy::{Points, xy};
+use crate::pictures::xy::{Point, Points, xy};
 use crate::pictures::{COLOURS, Picture};
 
 /// The pictures that a test has.
@@ -23,9 +23,10 @@ fn throughput(test: &TestReport) -> Option<Picture> {
     let goals = test.sizes.iter().map(|size| size.throughput.len()).max().unwrap_or(0);
     let line = |goal: usize| -> Option<Points> {
         let of = |size: &super::SizeReport| {
-            Some((size.frame_bytes?, size.throughput.get(goal)?.line_bits_per_second?))
+            let reached = size.throughput.get(goal)?.line_bits_per_second?;
+            Some(Point::new(size.frame_bytes?, reached))
         };
-        let points: Vec<(f64, f64)> = test.sizes.iter().filter_map(of).collect();
+        let points: Vec<Point> = test.sizes.iter().filter_map(of).collect();
         let ratio =
             test.sizes.iter().find_map(|size| Some(size.throughput.get(goal)?.loss_ratio))?;
         let name = format!("loss allowed: {}", super::tables::tolerance(ratio));
@@ -38,9 +39,9 @@ fn throughput(test: &TestReport) -> Option<Picture> {
     let max = |size: &super::SizeReport| {
         let bytes = size.frame_bytes?;
         // preamble, start delimiter and gap (IEEE 802.3)
-        Some((bytes, size.max_frames_per_second? * (bytes + 20.0) * 8.0))
+        Some(Point::new(bytes, size.max_frames_per_second? * (bytes + 20.0) * 8.0))
     };
-    let points: Vec<(f64, f64)> = test.sizes.iter().filter_map(max).collect();
+    let points: Vec<Point> = test.sizes.iter().filter_map(max).collect();
     lines.push(Points { name: "highest load".to_owned(), points });
     let title = "Throughput on the line by frame size";
     Some(xy("throughput", title, &lines, ("bytes of a frame", Unit::Count), Unit::BitRate))
@@ -48,8 +49,9 @@ fn throughput(test: &TestReport) -> Option<Picture> {
 
 fn loss(test: &TestReport) -> Option<Picture> {
     let line = |size: &super::SizeReport| {
-        let points = size.loss_rate.iter().map(|at| (at.of_max * 100.0, at.loss_ratio * 100.0));
-        let points: Vec<(f64, f64)> = points.collect();
+        let points = size.loss_rate.iter();
+        let points = points.map(|at| Point::new(at.of_max * 100.0, at.loss_ratio * 100.0));
+        let points: Vec<Point> = points.collect();
         (points.len() > 1).then(|| Points { name: size.size.clone(), points })
     };
     let lines: Vec<Points> = test.sizes.iter().filter_map(line).take(COLOURS).collect();

@@ -89,6 +89,13 @@ impl Directory {
             .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
     }
 
+    /// Removes what dead runs left in it.
+    fn remove_dead(&self) -> Result<(), Fault> {
+        let dead = self.sockets()?.into_iter().filter(|name| self.is_dead(name));
+        dead.for_each(|name| self.remove(&name));
+        Ok(())
+    }
+
     /// The names of sockets in it.
     fn sockets(&self) -> Result<Vec<PathBuf>, Fault> {
         let failed = |error: rustix::io::Errno| told(&self.path, &error.into());
@@ -149,17 +156,22 @@ pub(super) fn default_place() -> Result<(Directory, PathBuf), Fault> {
         _ => {}
     }
     let directory = directory(&runtime)?.ok_or("the directory of sockets was taken away")?;
-    for name in directory.sockets()? {
-        if directory.is_dead(&name) {
-            directory.remove(&name);
-        }
-    }
+    directory.remove_dead()?;
     Ok((directory, PathBuf::from(format!("{}{ENDING}", std::process::id()))))
+}
+
+/// Removes what dead runs of this user left in the default directory. That there is none, or none that is safe, is left to who needs it.
+pub(crate) fn remove_dead() {
+    let found = runtime().and_then(|runtime| directory(&runtime));
+    if let Ok(Some(directory)) = found {
+        let _ = directory.remove_dead();
+    }
 }
 
 /// The sockets of this user's living runs, in the default directory.
 pub fn living() -> Result<Vec<PathBuf>, Fault> {
     let Some(directory) = directory(&runtime()?)? else { return Ok(Vec::new()) };
+    directory.remove_dead()?;
     let mut living = directory.sockets()?;
     let lives = |connected: io::Result<UnixStream>| match connected {
         Ok(_) => true,

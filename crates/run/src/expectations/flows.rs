@@ -1,12 +1,12 @@
 //! What is measured of a flow.
 
-use wirebeat_report::model::{FlowReport, Interval, Rates, Received, Report, Sent};
+use wirebeat_report::model::{FlowReport, Interval, LossBasis, Rates, Received, Report, Sent};
 use wirebeat_traffic::scenario::FlowExpectation;
 use wirebeat_traffic::scenario::expect::Statistic;
 use wirebeat_traffic::scenario::expect::flow::{
     FlowCounter, FlowMeasured, FlowRateOf, FlowShare, FlowTime,
 };
-use wirebeat_units::{Layer, Rate, human};
+use wirebeat_units::{Comparison, Layer, Rate, human};
 
 use super::intervals::{self, OneInterval};
 use super::watched::UnderWay;
@@ -16,8 +16,33 @@ use wirebeat_report::model::{Expectation, FlowInterval};
 /// Bytes on the line beside a frame: preamble, start delimiter and inter-packet gap (IEEE 802.3 §4.4.2).
 const LINE_OVERHEAD: u64 = 20;
 
+/// Why a receiver alone does not know that nothing more is missing.
+const ENDS: &str = "frames that were lost before the first arrival and after the last are not known without the sender; let it tell \
+    (send --peer), or expect 'received >= N'";
+
 /// What came of an expectation of a flow; `name` is `None` for all flows together.
 pub(super) fn judge(
+    expectation: &FlowExpectation,
+    name: Option<&str>,
+    flow: &FlowReport,
+    of: (&Report, Option<(&UnderWay, usize)>),
+) -> Expectation {
+    let judged = judge_known(expectation, name, flow, of);
+    // of what was lost only a least number is known
+    let of_loss = matches!(
+        expectation.measured,
+        FlowMeasured::Counter(FlowCounter::Lost, _) | FlowMeasured::Share(FlowShare::Loss, _)
+    );
+    let at_least = flow.loss.is_some_and(|loss| loss.basis == LossBasis::MissingNumbers);
+    let from_below = matches!(expectation.comparison, Comparison::AtLeast | Comparison::Greater);
+    match of_loss && at_least && !from_below && judged.met {
+        true => Expectation { met: false, undecided: Some(ENDS.to_owned()), ..judged },
+        false => judged,
+    }
+}
+
+/// The same, by what is known.
+fn judge_known(
     expectation: &FlowExpectation,
     name: Option<&str>,
     flow: &FlowReport,
@@ -339,6 +364,18 @@ fn of_interval(
                 // the language has no others in intervals
                 _ => return None,
             }
+        }
+        FlowMeasured::Share(FlowShare::Reordering | FlowShare::Duplication, _)
+            if received.unique == 0 =>
+        {
+            // without a receiver this is not known, and with one nothing arrived, which loss tells
+            return flow.received.is_none().then(|| Found::Unknown(no_receiver(flow)));
+        }
+        FlowMeasured::Share(FlowShare::Reordering, _) => {
+            at_receiver(Found::exactly(received.reordered as f64 / received.unique as f64))
+        }
+        FlowMeasured::Share(FlowShare::Duplication, _) => {
+            at_receiver(Found::exactly(received.duplicates as f64 / received.unique as f64))
         }
         FlowMeasured::Share(..) => {
             // of those whose fate was found in it, as lines of intervals have it: lost ones are found when a later one arrives

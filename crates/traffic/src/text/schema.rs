@@ -47,7 +47,7 @@ texts! {
     /// [`wirebeat_units::Nanos`]
     TimeText = "time" {
         "type": ["string", "integer"],
-        "description": "A time with its unit: ns, us, ms, s, m or h.",
+        "description": "A time with its unit: ns, us, ms, s, m, h or d.",
         "examples": ["100us", "1.5ms", "10s", "2m"]
     };
     /// [`wirebeat_units::WallTime`]

@@ -98,8 +98,8 @@ pub(super) fn response(
 }
 
 /// Constant bytes.
-pub(super) fn constant(text: &str) -> Message {
-    Message { head: Arc::from(text.as_bytes()), length_at: None, body: Body::None }
+pub(super) fn constant(bytes: &[u8]) -> Message {
+    Message { head: Arc::from(bytes), length_at: None, body: Body::None }
 }
 
 fn add(head: &mut String, headers: &IndexMap<String, String>) {

@@ -235,9 +235,9 @@ impl<'a> ScriptMaker<'a> {
         let current = responses(spec, Persistence::Stays);
         let plain = Http { framing: HttpBody::Length, ..spec.clone() };
         let old = responses(&plain, Persistence::StaysAsAsked);
-        let go_on = add(script, http::constant("HTTP/1.1 100 Continue\r\n\r\n"));
+        let go_on = add(script, http::constant(b"HTTP/1.1 100 Continue\r\n\r\n"));
         let bad = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-        let bad = add(script, http::constant(bad));
+        let bad = add(script, http::constant(bad.as_bytes()));
         let closes = spec.framing == HttpBody::Close;
         let server = HttpServer { current, old, go_on, bad, closes };
         script.ops.push(Op::HttpServer(server));
@@ -345,15 +345,14 @@ impl<'a> ScriptMaker<'a> {
                     };
                     Op::Send(add(script, message))
                 }
-                Step::SendText(text) => Op::Send(add(script, http::constant(text))),
+                Step::SendText(text) => Op::Send(add(script, http::constant(text.as_bytes()))),
+                Step::SendHex(hex) => Op::Send(add(script, http::constant(hex.bytes()))),
                 Step::SendFile(name) => {
                     let head = self.file(name)?;
                     Op::Send(add(script, Message { head, length_at: None, body: Body::None }))
                 }
-                Step::Expect(text) => {
-                    script.texts.push(Arc::from(text.as_bytes()));
-                    Op::Expect(index(script.texts.len()))
-                }
+                Step::Expect(text) => Op::Expect(add_text(script, text.as_bytes())),
+                Step::ExpectHex(hex) => Op::Expect(add_text(script, hex.bytes())),
                 Step::Set(numbers) | Step::Add(numbers) => {
                     for (name, &value) in &numbers.0 {
                         let variable = self.variable(name);
@@ -379,10 +378,8 @@ impl<'a> ScriptMaker<'a> {
                     Op::Receive(add_receive(script, udp::receive(size, false)))
                 }
                 Step::Receive(size) => Op::Receive(add_receive(script, receive(size))),
-                Step::ReceiveUntil(text) => {
-                    script.texts.push(Arc::from(text.as_bytes()));
-                    Op::ReceiveText(index(script.texts.len()))
-                }
+                Step::ReceiveUntil(text) => Op::ReceiveText(add_text(script, text.as_bytes())),
+                Step::ReceiveUntilHex(hex) => Op::ReceiveText(add_text(script, hex.bytes())),
                 Step::Think(time) => {
                     let law = self.time(time)?;
                     Op::Think(add_time(script, law))
@@ -422,7 +419,7 @@ pub(super) fn repeat(script: &mut Script, times: u32, between: Option<Op>) {
 /// Whether a step sends something else than generated data.
 pub(super) fn sends_literally(step: &Step) -> bool {
     match step {
-        Step::SendText(_) | Step::SendFile(_) => true,
+        Step::SendText(_) | Step::SendHex(_) | Step::SendFile(_) => true,
         Step::Repeat(repeat) => repeat.steps.iter().any(sends_literally),
         _ => false,
     }
@@ -477,6 +474,12 @@ pub(super) fn add(script: &mut Script, message: Message) -> u16 {
 pub(super) fn add_receive(script: &mut Script, receive: Receive) -> u16 {
     script.lengths.push(receive);
     index(script.lengths.len())
+}
+
+/// Bytes that are waited for.
+fn add_text(script: &mut Script, bytes: &[u8]) -> u16 {
+    script.texts.push(Arc::from(bytes));
+    index(script.texts.len())
 }
 
 pub(super) fn add_time(script: &mut Script, law: TimeLaw) -> u16 {

@@ -365,6 +365,7 @@ fn sent(steps: &[Step], times: f64) -> Option<Volume> {
     total(steps, times, &|step| match step {
         Step::Send(size) => Some(mean(size)),
         Step::SendText(text) => Some(Some(text.len() as f64)),
+        Step::SendHex(hex) => Some(Some(hex.bytes().len() as f64)),
         // how often something is repeated, and how long a file is
         Step::Jump(_) | Step::SendFile(_) => Some(None),
         _ => None,
@@ -375,8 +376,9 @@ fn received(steps: &[Step], times: f64) -> Option<Volume> {
     total(steps, times, &|step| match step {
         Step::Receive(size) => Some(mean(size)),
         Step::Expect(text) => Some(Some(text.len() as f64)),
+        Step::ExpectHex(hex) => Some(Some(hex.bytes().len() as f64)),
         // what comes before the text is not known
-        Step::ReceiveUntil(_) | Step::Jump(_) => Some(None),
+        Step::ReceiveUntil(_) | Step::ReceiveUntilHex(_) | Step::Jump(_) => Some(None),
         _ => None,
     })
 }

@@ -136,7 +136,7 @@ words! {
 }
 
 /// What is measured in the intervals of a run.
-const IN_INTERVALS: [&str; 9] = [
+const IN_INTERVALS: [&str; 11] = [
     "sent",
     "received",
     "unique",
@@ -144,6 +144,8 @@ const IN_INTERVALS: [&str; 9] = [
     "duplicates",
     "reordered",
     "loss",
+    "reordering",
+    "duplication",
     "rate.sent, rate.received",
     "delay",
 ];
@@ -333,7 +335,7 @@ impl FlowMeasured {
                     | FlowCounter::Duplicates
                     | FlowCounter::Reordered
             ),
-            FlowMeasured::Share(share, _) => share == FlowShare::Loss,
+            FlowMeasured::Share(share, _) => share != FlowShare::RateError,
             FlowMeasured::Rate(_, rate) => !matches!(rate, Rate::Bits(_, Layer::Payload)),
             // the buckets of their histograms are not kept
             FlowMeasured::Time(time, statistic, _) => {
@@ -414,6 +416,8 @@ mod tests {
             "rate.received >= 90kpps",
             "rate.sent >= 1Gbps@line",
             "interval.loss <= 1%",
+            "interval.reordering <= 1%",
+            "interval.duplication == 0%",
             "interval.rate.received >= 90kpps",
             "interval.delay.p99 < 2ms",
             "expired == 0",
@@ -460,6 +464,7 @@ mod tests {
             ("rate.received >= 50%", "is not a rate that can be measured"),
             ("lost <= 1%", "is not a count"),
             ("interval.jitter.p99 < 1ms", "intervals do not have"),
+            ("interval.rate-error < 1%", "intervals do not have"),
             ("interval.delay.p98 < 1ms", "intervals do not have"),
             ("interval.rate.sent > 1Mbps@payload", "intervals do not have"),
             ("loss of voice <= 1%", "nothing measures"),

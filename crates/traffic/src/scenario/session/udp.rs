@@ -118,13 +118,15 @@ fn of_size(size: &DataSize) -> Result<(), Fault> {
     }
 }
 
+fn of_length(bytes: usize) -> Result<(), Fault> {
+    of_size(&DataSize::Fixed(wirebeat_units::Bytes::new(bytes as u64)))
+}
+
 fn of_steps(steps: &[Step]) -> Result<(), Fault> {
     steps.iter().try_for_each(|step| match step {
         Step::Send(size) | Step::Receive(size) => of_size(size),
-        Step::SendText(text) => {
-            let bytes = wirebeat_units::Bytes::new(text.len() as u64);
-            of_size(&DataSize::Fixed(bytes))
-        }
+        Step::SendText(text) => of_length(text.len()),
+        Step::SendHex(hex) => of_length(hex.bytes().len()),
         Step::Repeat(repeat) => of_steps(&repeat.steps),
         Step::Shutdown | Step::WaitClose | Step::Reset => Err(fault!(
             "there is no connection to close over UDP: no 'shutdown', 'wait-close' or 'reset'";

@@ -8,7 +8,9 @@ use wirebeat_units::{Fault, fault};
 
 use super::variables::{Jump, Numbers, check_name};
 use crate::scenario::departures::Duration;
+use crate::scenario::header::hex::Hex;
 use crate::scenario::is_default;
+use crate::scenario::schema::HexText;
 use crate::scenario::session::size::DataSize;
 use crate::text::hint::with_hint;
 use crate::values::session::VARIABLES;
@@ -40,12 +42,16 @@ pub enum Step {
     Send(DataSize),
     /// Sends this text.
     SendText(String),
+    /// Sends these bytes, which need not be text.
+    SendHex(#[schemars(with = "HexText")] Hex),
     /// Sends the content of this file.
     SendFile(String),
     /// Waits for so many bytes.
     Receive(DataSize),
     /// Waits until this text has come.
     ReceiveUntil(String),
+    /// Waits until these bytes have come.
+    ReceiveUntilHex(#[schemars(with = "HexText")] Hex),
     /// Waits for so long.
     Think(Duration),
     /// Begins a request: what follows until `response` is measured as one.
@@ -60,6 +66,8 @@ pub enum Step {
     Repeat(Repeat),
     /// Waits for as many bytes as this text has. If they are others, they are counted as unexpected, and the session goes on.
     Expect(String),
+    /// The same with bytes that need not be text.
+    ExpectHex(#[schemars(with = "HexText")] Hex),
     /// Gives variables these values. Each is 0 before.
     Set(Numbers),
     /// Adds these numbers to variables.
@@ -216,7 +224,9 @@ fn check(steps: &[Step], depth: usize, seen: &mut Seen) -> Result<(), Fault> {
             Step::SendFile(name) if name.is_empty() || name.len() > 4096 => {
                 return Err(fault!("the name of a file has 1 to 4096 bytes"));
             }
-            Step::Send(_) | Step::SendText(_) | Step::SendFile(_) if seen.ended.is_some() => {
+            Step::Send(_) | Step::SendText(_) | Step::SendHex(_) | Step::SendFile(_)
+                if seen.ended.is_some() =>
+            {
                 return Err(fault!("nothing is sent after 'shutdown'"));
             }
             Step::Send(size) | Step::Receive(size) => size.check()?,
@@ -225,10 +235,20 @@ fn check(steps: &[Step], depth: usize, seen: &mut Seen) -> Result<(), Fault> {
             {
                 return Err(fault!("a text has 1 to {TEXT_MAX} bytes"));
             }
+            Step::SendHex(hex) | Step::ReceiveUntilHex(hex) | Step::ExpectHex(hex)
+                if hex.bytes().len() > TEXT_MAX =>
+            {
+                return Err(
+                    fault!("these are more than {TEXT_MAX} bytes"; "use send-file for them"),
+                );
+            }
             Step::SendText(_)
             | Step::SendFile(_)
+            | Step::SendHex(_)
             | Step::ReceiveUntil(_)
+            | Step::ReceiveUntilHex(_)
             | Step::Expect(_)
+            | Step::ExpectHex(_)
             | Step::WaitClose => {}
             Step::Think(time) => time.check()?,
             Step::Request => seen.request = true,
