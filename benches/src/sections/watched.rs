@@ -108,7 +108,9 @@ pub fn measure(bench: &mut Bench) -> Chapter {
             format!("{name}: ≥ {LEFT} of the rate without it, by the median of the rounds");
         verdicts.push(match ratio.as_ref().and_then(|ratio| ratio.rounds.median()) {
             Some(left) => {
-                let figure = ratio.as_ref().map(|of: &Ratio| format::ratio(of));
+                // the ratio of the medians, in the table, may be on the other side
+                let times = |left: f64| format!("{left:.2} ×");
+                let figure = ratio.as_ref().map(|of: &Ratio| format::series(&of.rounds, times));
                 Verdict::of(target, figure.unwrap_or_default(), left >= LEFT)
             }
             None => Verdict::unmeasured(target, of.reason()),

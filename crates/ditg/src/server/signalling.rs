@@ -24,6 +24,8 @@ const READ: usize = 4 << 10;
 const OUT_MAX: usize = 16 << 10;
 /// How long a sender that released the connection may take to close it.
 const LEAVE: Nanos = Nanos::from_secs(1);
+/// How long a connection may be silent before it has greeted, where others wait for its place.
+const GRACE: Nanos = Nanos::from_secs(1);
 /// The pause after the system gave us no connection (out of files, say).
 const PAUSE: Nanos = Nanos::from_millis(100);
 
@@ -225,12 +227,31 @@ impl Signalling {
 
     /// Whether there is room for another connection.
     pub fn has_room(&self, now: Nanos) -> bool {
-        !self.connections.is_full() && now >= self.paused_until
+        let room = !self.connections.is_full() || self.silent(now).is_some();
+        room && now >= self.paused_until
+    }
+
+    /// The place of the connection that has been there longest without a greeting, beyond [`GRACE`]: those who say nothing keep nobody out.
+    fn silent(&self, now: Nanos) -> Option<usize> {
+        let greets = |of: &Connection| {
+            matches!(of.stage, Stage::Greeting(_)) && now.saturating_sub(of.heard) >= GRACE
+        };
+        let silent = self.connections.iter().filter(|(_, of)| greets(of));
+        silent.min_by_key(|(_, of)| of.peer.serial).map(|(place, _)| place)
+    }
+
+    /// The place for another connection.
+    fn make_room(&mut self) -> Option<usize> {
+        if self.connections.is_full() {
+            let place = self.silent(clock())?;
+            self.connections.remove(place);
+        }
+        self.connections.next_place()
     }
 
     /// Accepts those that came.
     pub fn accept(&mut self, listener: &TcpListener, poller: &Poller) {
-        while let Some(place) = self.connections.next_place() {
+        while let Some(place) = self.make_room() {
             let (stream, address) = match listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) => match error.kind() {

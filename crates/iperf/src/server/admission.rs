@@ -26,6 +26,8 @@ const LEAVING_MAX: usize = 64;
 const GREETING: Nanos = Nanos::from_secs(10);
 /// How long a connection that was told to go may take to read that.
 const LEAVE: Nanos = Nanos::from_secs(1);
+/// The same where others wait for its place.
+const GRACE: Nanos = Nanos::from_secs(1);
 /// The pause after the system gave us no connection (out of files, say).
 const PAUSE: Nanos = Nanos::from_millis(100);
 
@@ -75,6 +77,13 @@ struct Pending {
     deadline: Nanos,
 }
 
+impl Pending {
+    /// When another may have its place.
+    fn silent_at(&self) -> Nanos {
+        self.deadline.saturating_sub(GREETING).saturating_add(GRACE)
+    }
+}
+
 #[derive(Debug)]
 struct Leaving {
     channel: Channel,
@@ -115,8 +124,12 @@ impl<G: Greeting> Admission<G> {
 
     /// Waits until one of `others` is readable, something comes, or the clock shows `deadline`; then accepts and reads what came.
     pub fn turn(&mut self, others: &[BorrowedFd<'_>], deadline: Nanos) -> Result<(), Error> {
-        let accepting =
-            self.pending.len() + self.arrived.len() < PENDING_MAX && now() >= self.paused_until;
+        self.make_room();
+        let full = self.pending.len() + self.arrived.len() >= PENDING_MAX;
+        let accepting = !full && now() >= self.paused_until;
+        // those who say nothing keep nobody out for long
+        let oldest = self.pending.first().filter(|_| full).map(Pending::silent_at);
+        let deadline = oldest.map_or(deadline, |at| deadline.min(at));
         let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         let mut fds: Vec<PollFd<'_>> = others.iter().map(|fd| readable(*fd)).collect();
         fds.extend(self.pending.iter().map(|pending| readable(pending.channel.fd())));
@@ -131,6 +144,15 @@ impl<G: Greeting> Admission<G> {
         }
         self.read();
         Ok(())
+    }
+
+    /// Drops the oldest connections without a greeting, where no other has a place and they have had some time.
+    fn make_room(&mut self) {
+        let over = (self.pending.len() + self.arrived.len() + 1).saturating_sub(PENDING_MAX);
+        let silent = self.pending.iter().take_while(|pending| now() >= pending.silent_at()).count();
+        if over > 0 {
+            self.pending.drain(..silent);
+        }
     }
 
     fn accept(&mut self) {
