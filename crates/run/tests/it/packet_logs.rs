@@ -71,6 +71,13 @@ fn makes_the_same_report(engine: Engine, bed: Option<&Testbed>, link: Link) {
     for (run, again) in received(&report).iter().zip(&received(&again)) {
         assert_eq!(run.0, again.0);
         for (key, value) in run.1.as_object().unwrap() {
+            if key == "rates" {
+                // when the first was due is in no log, and frames of a late start are counted from then
+                let rate = |of: &Value| of[key]["frames_per_second"].as_f64().unwrap();
+                let (run, again) = (rate(&run.1), rate(&again.1));
+                assert!((again / run - 1.0).abs() < 0.01, "{engine:?}: {run} and {again}");
+                continue;
+            }
             assert_eq!(value, &again.1[key], "{engine:?}: {key} of {}", run.0);
         }
         assert_eq!(run.2["frames"], again.2["frames"], "{engine:?}: loss of {}", run.0);
