@@ -44,10 +44,12 @@ impl NewFile {
     /// What the system says; there is no such file, or it may not be written.
     pub fn replace(path: &Path) -> io::Result<NewFile> {
         let path = path.canonicalize()?;
-        let about = OpenOptions::new().write(true).open(&path)?.metadata()?;
+        let about = fs::metadata(&path)?;
+        // before it is opened: who reads a FIFO takes the end of the first writer for the end of all
         if !about.is_file() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
+        drop(OpenOptions::new().write(true).open(&path)?);
         let new = NewFile::beside(&path, true)?;
         new.file.set_permissions(about.permissions())?;
         // a user cannot give files away; root leaves them to their owner

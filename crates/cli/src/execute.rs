@@ -19,43 +19,21 @@ pub fn execute(
     output: &mut Output,
     explain: impl Fn(RunError) -> Failure,
 ) -> Result<u8, Failure> {
-    execute_and(scenario, options, output, explain, |_| {})
+    execute_and(None, (scenario, options), output, explain, |_| {})
 }
 
-/// The same, with what the caller makes of the report.
+/// The same behind another run, of which nothing is told, and with what the caller makes of the report.
 pub fn execute_and(
-    scenario: &Scenario,
-    options: Options,
+    before: Option<OneRun>,
+    (scenario, options): (&Scenario, Options),
     output: &mut Output,
     explain: impl Fn(RunError) -> Failure,
     judge: impl FnOnce(&mut Report),
-) -> Result<u8, Failure> {
-    execute_with(&Signals::watch()?, scenario, options, output, explain, judge)
-}
-
-/// The same behind another run, of which nothing is told.
-pub fn execute_after(
-    before: Option<OneRun>,
-    scenario: &Scenario,
-    options: Options,
-    output: &mut Output,
-    explain: impl Fn(RunError) -> Failure,
 ) -> Result<u8, Failure> {
     let signals = Signals::watch()?;
     if let Some(before) = before {
         warm_up(before, signals.running()).map_err(&explain)?;
     }
-    execute_with(&signals, scenario, options, output, explain, |_| {})
-}
-
-fn execute_with(
-    signals: &Signals,
-    scenario: &Scenario,
-    options: Options,
-    output: &mut Output,
-    explain: impl Fn(RunError) -> Failure,
-    judge: impl FnOnce(&mut Report),
-) -> Result<u8, Failure> {
     let mut prepared = wirebeat_run::prepare(scenario, options).map_err(&explain)?;
     let control = prepared.control_path().map(Path::to_owned);
     if let Some(path) = &control {
@@ -67,7 +45,7 @@ fn execute_with(
         seed: Some(scenario.seed),
         control: prepared.control(),
         ports: PortFlows::of_all(scenario),
-        signals,
+        signals: &signals,
     })?;
     let stop = signals.running();
     // who reads this may end the run, which then reports

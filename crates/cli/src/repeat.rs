@@ -10,7 +10,7 @@ use wirebeat_run::{Heard, Once, Options, Report, RunError, Silent, Stop};
 use wirebeat_traffic::scenario::Scenario;
 use wirebeat_units::Nanos;
 
-use crate::execute::execute_after;
+use crate::execute::execute_and;
 use crate::failure::Failure;
 use crate::kept::{Head, Kept};
 use crate::output::{Output, ReportArgs, VERSION, tell};
@@ -71,7 +71,8 @@ impl RepeatArgs {
         };
         if self.repeat == 1 {
             let before = self.warmup.map(|time| one(Some(time)));
-            return execute_after(before, scenario, more(output.options()), output, explain);
+            let run = (scenario, more(output.options()));
+            return execute_and(before, run, output, explain, |_| {});
         }
         let mut make = |_: &[String], time: Option<Nanos>| Ok(one(time));
         Many {

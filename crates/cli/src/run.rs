@@ -8,7 +8,7 @@ use wirebeat_traffic::scenario::{PriorityChoice, TimestampsChoice};
 use wirebeat_units::Nanos;
 
 use crate::ctl::ControlArgs;
-use crate::execute::{execute, execute_after};
+use crate::execute::{execute, execute_and};
 use crate::expect::ExpectArgs;
 use crate::failure::Failure;
 use crate::file::{FileArgs, ScenarioFile, is_standard};
@@ -91,8 +91,8 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
     let explain = |error: RunError| explained(error, &file);
     if repeat == 1 {
         let before = warmup.map(|time| make(&[], Some(time))).transpose()?;
-        let options = options(args, &file, output);
-        return execute_after(before, &file.scenario, options, output, explain);
+        let run = (&file.scenario, options(args, &file, output));
+        return execute_and(before, run, output, explain, |_| {});
     }
     let values = vec![Vec::new(); repeat];
     let (variables, make) = (Vec::new(), &mut make);

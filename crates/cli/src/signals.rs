@@ -45,8 +45,11 @@ impl Signals {
     pub fn watch() -> Result<Signals, Failure> {
         let failed =
             |error: io::Error| Failure::machine(format!("cannot watch for signals: {error}"));
-        // SIGQUIT asks for nothing but an end; the terminal is given back all the same
-        let mut signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGQUIT]);
+        let mut signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
+        // it asks for nothing but an end; the terminal is given back all the same
+        if !is_ignored(Signal::SIGQUIT) {
+            signals.add(Signal::SIGQUIT);
+        }
         // A terminal that goes away ends the run as a key does; under nohup it is to go on.
         if !is_ignored(Signal::SIGHUP) {
             signals.add(Signal::SIGHUP);

@@ -80,5 +80,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<u8, Failure> {
         RunError::Scenario(error) => file.invalid(error.problem()),
         other => Failure::from(other).at(file.name.clone()),
     };
-    execute_and(&file.scenario, options, output, explain, |report| trend::add(report, limits))
+    execute_and(None, (&file.scenario, options), output, explain, |report| {
+        trend::add(report, limits)
+    })
 }

@@ -2,6 +2,7 @@
 //! packet logs is tested beside `report_log`.
 
 use std::fs;
+use std::process::{Command, Stdio};
 
 use crate::{Scratch, run};
 
@@ -163,6 +164,13 @@ fn results_do_not_overwrite_what_a_command_reads() {
         assert!(ended.code == 2 && ended.err.contains("would replace"), "{line:?}: {ended:?}");
         assert!(fs::read(&file).unwrap() == own, "{line:?}");
     }
+    // who reads a FIFO has the result and then its end
+    let fifo = scratch.path("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let reader = Command::new("cat").arg(&fifo).stdout(Stdio::piped()).spawn().unwrap();
+    let ended = run(&["report", &file, "--json", &fifo]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(reader.wait_with_output().unwrap().stdout.ends_with(b"}\n"));
     // another one is replaced when the result is there
     let old = scratch.file("old.json", b"{\"schema_version\":\"4\"}");
     let ended = run(&["report", &file, "--json", &old]);

@@ -167,6 +167,19 @@ fn silent_connections_and_garbage_hold_nobody_up() {
     assert!(served.refused[1].contains("a request of a sender"), "{served:?}");
 }
 
+/// Until their time was over, silent connections kept a sender out that had something to say.
+#[test]
+fn silent_connections_give_place_long_before_their_time_is_over() {
+    require!(Capability::NetworkNamespaces);
+    let limits = Limits { patience: Nanos::from_secs(3600), ..options().limits };
+    let mut silent = Vec::new();
+    survives_with(ServerOptions { limits, ..options() }, |address, _| {
+        silent.extend((0..100).map(|_| TcpStream::connect(address).unwrap()));
+    });
+    // they are there until the other sender was served
+    assert_eq!(silent.len(), 100);
+}
+
 #[test]
 fn what_a_sender_may_not_have_is_refused_and_it_may_go_on() {
     require!(Capability::NetworkNamespaces);

@@ -167,9 +167,8 @@ pub fn compare(old: &[Report], new: &[Report], options: &CompareOptions) -> Resu
             metrics.len()
         ));
     }
-    let is_partly = |name: &&str| {
-        partly.iter().any(|of| of == name || metrics::parts(of) == (metrics::parts(of).0, *name))
-    };
+    let is_partly =
+        |name: &&str| partly.iter().any(|of| of == name || metrics::parts(of).1 == *name);
     let nowhere: Vec<&str> = missing.into_iter().filter(|name| !is_partly(name)).collect();
     if !partly.is_empty() {
         notes.push(format!(

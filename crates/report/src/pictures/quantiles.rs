@@ -105,10 +105,8 @@ impl Quantiles {
         if share >= 1.0 {
             return self.max;
         }
-        let rank = share * self.total;
-        // 99.9 / 100 of 1,000 is the 999th, and binary fractions make it a little more
-        let whole = rank.round();
-        let rank = if (rank - whole).abs() < 1e-9 * self.total { whole } else { rank };
+        // as `Stats::quantile`: 99.9 / 100 times 1,000 is a little more than 999 in binary
+        let rank = share * self.total * (1.0 - 1e-12);
         let at = self.buckets.partition_point(|(_, upto)| *upto < rank);
         self.buckets.get(at).map_or(self.max, |(value, _)| *value)
     }

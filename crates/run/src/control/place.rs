@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, mkdirat, openat, statat, unlinkat};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -160,12 +161,16 @@ pub(super) fn default_place() -> Result<(Directory, PathBuf), Fault> {
     Ok((directory, PathBuf::from(format!("{}{ENDING}", std::process::id()))))
 }
 
-/// Removes what dead runs of this user left in the default directory. That there is none, or none that is safe, is left to who needs it.
+/// Removes what dead runs of this user left in the default directory, once in a process: a test has a run for each trial, and living runs
+/// are asked. That there is no directory, or none that is safe, is left to who needs it.
 pub(crate) fn remove_dead() {
-    let found = runtime().and_then(|runtime| directory(&runtime));
-    if let Ok(Some(directory)) = found {
-        let _ = directory.remove_dead();
-    }
+    static DONE: Once = Once::new();
+    DONE.call_once(|| {
+        let found = runtime().and_then(|runtime| directory(&runtime));
+        if let Ok(Some(directory)) = found {
+            let _ = directory.remove_dead();
+        }
+    });
 }
 
 /// The sockets of this user's living runs, in the default directory.
