@@ -33,10 +33,21 @@ pub(crate) struct Below<P> {
     /// All frames, and their bytes with FCS.
     pub(crate) frames_sent: u64,
     pub(crate) frame_bytes_sent: u64,
+    /// The same of sessions, by their profiles: clients of each group, and then servers of each.
+    pub(crate) sent_for: Vec<SentFrames>,
+}
+
+/// Frames that were sent, those that the system cuts from large packets one by one, and their bytes with FCS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SentFrames {
+    /// Frames.
+    pub frames: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 impl<P: TxPort> Below<P> {
-    pub(crate) fn new(port: P) -> Below<P> {
+    pub(crate) fn new(port: P, profiles: usize) -> Below<P> {
         Below {
             port,
             metas: Vec::with_capacity(BATCH),
@@ -46,6 +57,7 @@ impl<P: TxPort> Below<P> {
             frames: 0,
             frames_sent: 0,
             frame_bytes_sent: 0,
+            sent_for: vec![SentFrames::default(); profiles],
         }
     }
 
@@ -96,8 +108,9 @@ impl<P: TxPort> Below<P> {
         self.check(|port| port.flush());
     }
 
-    /// The next slot has a frame of so many bytes, of which `payload` are those of its packet; it is cut as `segments` says.
-    fn push(&mut self, len: usize, payload: usize, segments: Segments) {
+    /// The next slot has a frame of so many bytes, of which `payload` are those of its packet; it is cut as `segments` says, and of a
+    /// session of `profile`.
+    fn push(&mut self, len: usize, payload: usize, segments: Segments, profile: Option<u8>) {
         let at = self.metas.len();
         let padded = len.max(FRAME_MIN);
         if let Some(padding) = self.port.slot(at).get_mut(len..padded) {
@@ -114,6 +127,10 @@ impl<P: TxPort> Below<P> {
         };
         self.frames_sent += packets as u64;
         self.frame_bytes_sent += u64::from(counted.bytes);
+        if let Some(of) = profile.and_then(|profile| self.sent_for.get_mut(usize::from(profile))) {
+            of.frames += packets as u64;
+            of.bytes += u64::from(counted.bytes);
+        }
         self.metas.push(TxMeta { len: padded as u16, counted, segments, ..TxMeta::default() });
     }
 
@@ -123,7 +140,7 @@ impl<P: TxPort> Below<P> {
             let at = self.metas.len();
             let Some(len) = neighbours.next_frame(now, self.port.slot(at)) else { break };
             self.frames += 1;
-            self.push(len, 0, Segments::default());
+            self.push(len, 0, Segments::default(), None);
         }
     }
 
@@ -137,8 +154,9 @@ pub(crate) struct Outbox<'a, P> {
     pub(crate) below: &'a mut Below<P>,
     pub(crate) neighbours: &'a mut Neighbours,
     pub(crate) now: Nanos,
-    /// The length of the packet in the last buffer.
+    /// The length of the packet in the last buffer, and the profile of the session that it is of.
     pub(crate) len: usize,
+    pub(crate) profile: Option<u8>,
 }
 
 /// Between whom an IP packet goes, and the EtherType of its version.
@@ -177,9 +195,13 @@ impl<P: TxPort> Transmit for Outbox<'_, P> {
             return None;
         }
         let header = self.neighbours.link().header_len();
-        self.len = len;
+        (self.len, self.profile) = (len, None);
         let at = self.below.metas.len();
         self.below.port.slot(at).get_mut(header..header + len)
+    }
+
+    fn of_profile(&mut self, profile: u8) {
+        self.profile = Some(profile);
     }
 
     fn commit(&mut self) {
@@ -227,7 +249,7 @@ impl<P: TxPort> Outbox<'_, P> {
                     is_v6,
                 }
             };
-            self.below.push(header + self.len, self.len, segments);
+            self.below.push(header + self.len, self.len, segments, self.profile);
         }
     }
 }

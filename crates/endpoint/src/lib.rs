@@ -21,6 +21,7 @@ mod simulated;
 mod tests;
 mod udp;
 
+pub use below::SentFrames;
 pub use checked::check_addresses;
 pub use local::{CLIENT_PORTS, FIRST_CLIENT_PORT};
 pub use own::{EndpointCounters, Frames, Listener, OwnStack, Settings};

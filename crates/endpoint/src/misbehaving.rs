@@ -128,7 +128,7 @@ impl Misbehaving {
         self.watched.remove(&of.open.tuple);
         if of.answered && reason == Reason::Aborted {
             // the number that the peer expects
-            let reset = ForgedSegment::reset(of.open.tuple, of.syn.seq().plus(1));
+            let reset = ForgedSegment::reset(&of.open, of.syn.seq().plus(1));
             // as many as there are sessions: none is left with the peer
             self.queue.push_back(Queued::Reset(reset));
         }
@@ -253,6 +253,7 @@ impl Misbehaving {
             if let Some(segment) = segment {
                 let Some(buffer) = out.buffer(segment.packet_len()) else { return };
                 if segment.write(buffer) {
+                    out.of_profile(segment.profile());
                     out.commit();
                     session.into_iter().for_each(|session| programs.misbehaved(session));
                 }

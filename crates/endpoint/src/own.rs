@@ -19,7 +19,7 @@ use wirebeat_units::{Fault, Nanos};
 use wirebeat_wire::ip::{Protocol, Version};
 
 use crate::above::{Above, Between, Wish, failure_of};
-use crate::below::{Below, Outbox};
+use crate::below::{Below, Outbox, SentFrames};
 use crate::local::ClientPorts;
 use crate::misbehaving::{Arrived, HALF_OPEN};
 use crate::udp::{DATAGRAMS, DatagramCounters, DatagramProfile, Udp};
@@ -162,7 +162,8 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
     /// A TCP that sends by `tx` and receives by `rx`, for the hosts of `neighbours`.
     pub fn new(settings: Settings, (tx, rx): (P, R), clock: C, neighbours: Neighbours) -> Self {
         let now = clock.now();
-        let of_clients = (settings.profiles.len() / 2) as u8;
+        let profiles = settings.profiles.len();
+        let of_clients = (profiles / 2) as u8;
         let mut tcp = Tcp::new(&settings.limits, settings.profiles, settings.seed, now);
         if let Some(timestamp) = settings.timestamp {
             tcp.show_timestamp(now, timestamp);
@@ -172,7 +173,7 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
             tcp,
             udp: Udp::new(settings.datagrams, settings.mtu as usize),
             listeners: Listeners(settings.listeners),
-            below: Below::new(tx),
+            below: Below::new(tx, profiles),
             rx,
             clock,
             neighbours,
@@ -223,6 +224,12 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
             received: self.frames_received,
             bytes_received: self.frame_bytes_received,
         }
+    }
+
+    /// Frames that were sent for sessions of each profile so far: clients of each group, and then servers of each. Answers to packets of
+    /// no session are in none.
+    pub fn sent_for(&self) -> &[SentFrames] {
+        &self.below.sent_for
     }
 
     /// So many frames of ARP and neighbour discovery were sent before, to look for duplicate addresses.
@@ -400,7 +407,7 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
             of_clients: self.of_clients,
         };
         let (below, neighbours) = (&mut self.below, &mut self.neighbours);
-        let mut out = Outbox { below, neighbours, now, len: 0 };
+        let mut out = Outbox { below, neighbours, now, len: 0, profile: None };
         self.tcp.transmit(now, &mut above, &mut out);
         let Above { between, programs, .. } = above;
         if between.misbehaving.has_output() {

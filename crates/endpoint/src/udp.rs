@@ -356,7 +356,9 @@ impl Udp {
 
     /// Writes the message as a packet of a session.
     fn write(&mut self, number: u32, out: &mut impl Transmit) -> Written {
-        let Some(&mut Talk { ends, group, .. }) = self.talk(number) else { return Written::Whole };
+        let Some(&mut Talk { ends, group, is_peers, .. }) = self.talk(number) else {
+            return Written::Whole;
+        };
         let Some(profile) = self.profile(group) else { return Written::Whole };
         let content_len = udp::LEN + self.message.len();
         let header_len = if ends.local.is_ipv4() { ipv4::LEN } else { ipv6::LEN };
@@ -372,6 +374,10 @@ impl Udp {
         self.identification = self.identification.wrapping_add(1);
         write_ip(header, &ends, &profile, (content_len, self.identification));
         write_udp(content, &ends, &self.message);
+        let first = if is_peers { self.profiles.len() as u16 } else { 0 };
+        if let Ok(profile) = u8::try_from(first.saturating_add(group)) {
+            out.of_profile(profile);
+        }
         out.commit();
         self.counters.sent += 1;
         Written::Whole

@@ -230,6 +230,8 @@ columns! {
     "lost_responses", "lost", Count, Full, Some(Number::Whole(group.messages.lost));
     "sent_bytes", "sent", Bytes, Brief, Some(Number::Whole(group.bytes.sent));
     "delivered_bytes", "delivered", Bytes, Brief, Some(Number::Whole(group.bytes.delivered));
+    "sent_session_frames", "sent frames", Count, Full, Some(Number::Whole(group.frames?.sent));
+    "sent_session_frame_bytes", "sent in frames", Bytes, Full, Some(Number::Whole(group.frames?.sent_bytes));
     "retransmitted_segments", "sent again", Count, Brief, Some(Number::Whole(group.segments.retransmitted));
     "sent_datagrams", "sent datagrams", Count, Full, Some(Number::Whole(group.datagrams?.sent));
     "received_datagrams", "received datagrams", Count, Full, Some(Number::Whole(group.datagrams?.received));

@@ -130,6 +130,12 @@ pub trait Transmit {
     /// [`crate::Stack::transmit`].
     fn buffer(&mut self, len: usize) -> Option<&mut [u8]>;
 
+    /// The packet in the last buffer is of a session of this profile. Called before it is committed, for the embedder's own count; not
+    /// called for a packet of no session.
+    fn of_profile(&mut self, profile: u8) {
+        let _ = profile;
+    }
+
     /// The packet in the last buffer is complete. A buffer that is not committed is not sent.
     fn commit(&mut self);
 

@@ -164,7 +164,8 @@ pub(crate) struct Core {
     /// Timers that were set a short time ago.
     pub first_waits: Waits,
     pub ready: Ready,
-    pub replies: VecDeque<Outgoing>,
+    /// With the profile of the session that they are of, if of any.
+    pub replies: VecDeque<(Outgoing, Option<u8>)>,
     pub counters: Counters,
     challenges: Challenges,
     repeats: Challenges,
@@ -342,10 +343,10 @@ impl Core {
         may
     }
 
-    /// Queues a segment that belongs to no session's state.
-    pub fn reply(&mut self, outgoing: Outgoing) {
+    /// Queues a segment that belongs to no session's state, though perhaps to a session of a profile.
+    pub fn reply(&mut self, outgoing: Outgoing, profile: Option<u8>) {
         if self.replies.len() < REPLIES_MAX {
-            self.replies.push_back(outgoing);
+            self.replies.push_back((outgoing, profile));
         } else {
             self.counters.replies_dropped += 1;
         }
@@ -370,7 +371,7 @@ impl Core {
             identification: self.identification(),
             dont_fragment: true,
         };
-        self.reply(reset);
+        self.reply(reset, None);
     }
 
     /// The options of a segment that is no SYN, without SACK.

@@ -225,6 +225,7 @@ impl PlainTcb<'_> {
         if !outgoing.write(buffer, |into| app.payload(session, offset, into)) {
             return Some(Turn::Blocked);
         }
+        out.of_profile(self.profile);
         out.commit();
         let segments = &mut core.counters.segments;
         segments.sent += 1;

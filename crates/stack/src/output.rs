@@ -402,6 +402,7 @@ impl ActiveTcb<'_> {
         if !outgoing.write_summed(buffer, summed, |into| app.payload(session, offset, into)) {
             return false;
         }
+        out.of_profile(self.profile);
         if is_large {
             out.commit_large(self.mss, outgoing.header_len() as u16);
         } else {
@@ -522,6 +523,7 @@ impl ActiveTcb<'_> {
         if !outgoing.write(buffer, |_| ()) {
             return false;
         }
+        out.of_profile(self.profile);
         out.commit();
         core.counters.segments.sent += 1;
         if cause == Cause::Probe {
@@ -576,6 +578,7 @@ impl ActiveTcb<'_> {
         if !outgoing.write(buffer, |_| ()) {
             return false;
         }
+        out.of_profile(self.profile);
         out.commit();
         let segments = &mut core.counters.segments;
         segments.sent += 1;

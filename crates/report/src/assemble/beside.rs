@@ -37,6 +37,7 @@ pub fn side_by_side(mut flows: Report, sessions: Report) -> Report {
         exit_code: exit.code(),
         sessions: sessions.sessions,
         session_intervals: sessions.session_intervals,
+        mix: sessions.mix,
         stacks: sessions.stacks,
         changes,
         findings,

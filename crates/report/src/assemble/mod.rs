@@ -234,6 +234,7 @@ pub fn assemble(
         total,
         flows,
         intervals: Vec::new(),
+        mix: None,
         session_intervals: sessions::intervals(&facts.sessions),
         sessions,
         stacks,

@@ -9,7 +9,7 @@ use wirebeat_units::{FrameRate, Nanos};
 use super::rates::digits;
 use crate::model::{
     Expectation, FindingKind, PlannedActual, SessionBytes, SessionConnections, SessionDatagrams,
-    SessionEnd, SessionEnds, SessionInterval, SessionIntervals, SessionMessages,
+    SessionEnd, SessionEnds, SessionFrames, SessionInterval, SessionIntervals, SessionMessages,
     SessionMisbehaviour, SessionOneWay, SessionPairs, SessionRates, SessionReport, SessionSegments,
     SessionStarts, SessionTimes, SessionTls, Stats, StatusCount, TlsFailures,
 };
@@ -56,6 +56,8 @@ pub struct SessionGroup {
     pub pairs: Option<SessionPairs>,
     /// What it did. `acked_bytes` has to be without SYN and FIN, which Linux counts as a byte each.
     pub summary: SessionSummary,
+    /// Frames that were sent for it, where that is counted.
+    pub frames: Option<SessionFrames>,
     /// What it counted of datagrams, where its sessions are streams over UDP.
     pub datagrams: Option<SessionDatagrams>,
     /// What it did over time.
@@ -149,6 +151,7 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
             data: counts.data_segments,
             retransmitted: counts.retransmitted_segments,
         },
+        frames: group.frames,
         datagrams: group.datagrams,
         one_way: one_way(&group.summary),
         tls: group.has_tls.then(|| tls(&group.summary)),

@@ -9,7 +9,9 @@ use crate::columns::{Column, FLOW, SESSION, brief};
 use crate::figures::{self, received_over_time};
 use crate::format::Rendering;
 use crate::human;
-use crate::model::{ChangeOrigin, FlowReport, Json, Report, SessionReport, Verdict};
+use crate::model::{
+    ChangeOrigin, FlowReport, Json, MixReport, MixShared, Report, SessionReport, Verdict,
+};
 use crate::pictures::scale::Unit;
 use crate::pictures::series::small;
 use crate::text;
@@ -218,7 +220,48 @@ fn sessions(report: &Report) -> Markup {
                 (filter("groups", rows.len()))
                 (scroll("sessions", &table))
                 p.hint { "Times are from the planned beginning: a user would have waited so long." }
+                @if let Some(mix) = &report.mix { (shares(mix)) }
             }
+        }
+    }
+}
+
+/// What each group had of the rate that they shared.
+fn shares(mix: &MixReport) -> Markup {
+    let (what, head) = match mix.of {
+        MixShared::Bits => ("bits of both ends", "bits"),
+        MixShared::Starts => ("session starts", "starts"),
+    };
+    let average = mix.got_per_second().map(|rate| match mix.of {
+        MixShared::Bits => human::bit_rate(rate),
+        MixShared::Starts => format!("{}/s", human::number(rate)),
+    });
+    let percent = |ratio: Option<f64>| ratio.map_or_else(String::new, human::percent);
+    let table = html! {
+        table #mix data-sorts {
+            thead {
+                tr {
+                    th scope="col" { "group" } th.n scope="col" { "asked" } th.n scope="col" { "had" } th.n scope="col" { (head) }
+                }
+            }
+            tbody {
+                @for group in &mix.groups {
+                    tr {
+                        th scope="row" { (told(&group.name)) }
+                        td.n data-v=(group.asked_ratio) { (percent(Some(group.asked_ratio))) }
+                        td.n data-v=[group.got_ratio] { (percent(group.got_ratio)) }
+                        td.n data-v=[group.got] { (group.got.map_or_else(String::new, human::count)) }
+                    }
+                }
+            }
+        }
+    };
+    html! {
+        h3 { "Shares of " (told(&mix.rate)) }
+        (scroll("shares", &table))
+        p.hint {
+            "Of " (what) "."
+            @if let Some(average) = average { " Sessions of all groups that were started in a second had " (average) "." }
         }
     }
 }

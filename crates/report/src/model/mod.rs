@@ -12,6 +12,7 @@ mod flow;
 mod interval;
 mod json;
 mod merged_interval;
+mod mix;
 mod replay;
 mod session;
 mod stack;
@@ -34,12 +35,13 @@ pub use interval::{
     IntervalSent,
 };
 pub use json::Json;
+pub use mix::{MixReport, MixShare, MixShared};
 pub use replay::{HeldBack, LeftOut, OutOfOrder, ProbeNumbers, Replay, Shortened};
 pub use session::{
     PlannedActual, SessionBytes, SessionConnections, SessionDatagrams, SessionEnd, SessionEnds,
-    SessionInterval, SessionIntervals, SessionMessages, SessionMisbehaviour, SessionOneWay,
-    SessionPairs, SessionRates, SessionReport, SessionSegments, SessionStarts, SessionTimes,
-    SessionTls, StatusCount, TlsFailures,
+    SessionFrames, SessionInterval, SessionIntervals, SessionMessages, SessionMisbehaviour,
+    SessionOneWay, SessionPairs, SessionRates, SessionReport, SessionSegments, SessionStarts,
+    SessionTimes, SessionTls, StatusCount, TlsFailures,
 };
 pub use stack::{
     StackArrivals, StackBytes, StackDatagrams, StackInterval, StackLink, StackRecoveries,
@@ -101,6 +103,9 @@ pub struct Report {
     /// What sessions did, by group and end; absent where there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sessions: Vec<SessionReport>,
+    /// The rate that groups of sessions shared; absent where they did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mix: Option<MixReport>,
     /// What sessions did in each interval, in the order of time. Neighbouring ones of a long run are merged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub session_intervals: Vec<SessionIntervals>,

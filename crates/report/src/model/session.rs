@@ -62,6 +62,9 @@ pub struct SessionReport {
     pub bytes: SessionBytes,
     /// TCP segments with data.
     pub segments: SessionSegments,
+    /// Frames that this end sent for them; absent with the system's TCP, which tells nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<SessionFrames>,
     /// Datagrams, where sessions are streams over UDP (a test of iperf3); absent over TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<SessionDatagrams>,
@@ -131,6 +134,15 @@ pub struct SessionPairs {
     /// Sessions of either end beyond the first 1,048,576 of a core: they are in none of the others.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
+}
+
+/// Frames that an end sent for its sessions. Answers to packets of no session are in those of no group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionFrames {
+    /// Frames, those that are cut from large packets one by one.
+    pub sent: u64,
+    /// Their bytes, with FCS.
+    pub sent_bytes: u64,
 }
 
 /// An end of sessions.

@@ -11,6 +11,7 @@ mod expectations;
 mod flow;
 pub mod interval;
 mod members;
+mod mix;
 mod overview;
 mod run;
 mod sessions;
@@ -41,6 +42,7 @@ pub fn report(report: &Report, rendering: Rendering) -> String {
     if !sessions || !report.flows.is_empty() {
         parts.push(overview::table(report, style));
     }
+    parts.push(mix::mix(report, style));
     parts.extend(sessions::sessions(report, style));
     parts.extend(stacks::stacks(report, style));
     parts.extend(trends::trends(report, style));

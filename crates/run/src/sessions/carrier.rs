@@ -69,6 +69,7 @@ impl<P: TxPort + Debug, R: RxPort + Debug, C: Clock + Debug> Carrier for OwnStac
             tcp: self.tcp().clone(),
             datagrams: self.datagrams(),
             port: self.counters(),
+            sent_for: self.sent_for().to_vec(),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wirebeat_endpoint::{DatagramCounters, EndpointCounters, Frames};
+use wirebeat_endpoint::{DatagramCounters, EndpointCounters, Frames, SentFrames};
 use wirebeat_report::model::{
     IntervalSent, StackArrivals, StackBytes, StackDatagrams, StackInterval, StackLink,
     StackRecoveries, StackReport, StackSegments, StackSessions, StackState,
@@ -19,6 +19,8 @@ pub(crate) struct Counted {
     /// Of UDP, where some group is over it.
     pub(crate) datagrams: Option<DatagramCounters>,
     pub(crate) port: EndpointCounters,
+    /// Frames for clients of each group, and then for servers of each.
+    pub(crate) sent_for: Vec<SentFrames>,
 }
 
 /// The states of RFC 9293 §3.3.2, as it writes them.

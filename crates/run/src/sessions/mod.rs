@@ -10,6 +10,7 @@ mod claims;
 mod counted;
 mod far;
 mod granted;
+mod mix;
 mod opening;
 mod outcome;
 mod own;

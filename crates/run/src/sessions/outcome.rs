@@ -9,14 +9,15 @@ use wirebeat_meter::session::{SessionCounts, SessionSummary, SessionTime};
 use wirebeat_report::assemble::{
     Clocks, RunFacts, SessionGroup as Group, SessionIntervalCounts, assemble,
 };
-use wirebeat_report::model::{Change, End, FindingKind, Json, Report, SessionEnd};
+use wirebeat_report::model::{Change, End, FindingKind, Json, Report, SessionEnd, SessionFrames};
 use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::scenario::Scenario;
 use wirebeat_traffic::values::session::{Pairing, StackChoice, Transport};
 use wirebeat_units::Nanos;
 
+use super::counted::Counted;
 use super::worker::{Finished, Lost};
-use super::{PreparedSessions, far, of, pairs, words};
+use super::{PreparedSessions, far, mix, of, pairs, words};
 use crate::expectations::sessions::GroupMeasures;
 use crate::{control, facts};
 
@@ -67,6 +68,7 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
         }
         group.paired_with = places.iter().position(|place| *place == (number, other));
         group.summary = summary.clone();
+        group.frames = frames(&counted, (run.sessions.groups.len(), number), side);
         if plan.pair == Pairing::Payload && side == SessionEnd::Client {
             group.pairs = pairs::of(summary, summaries.get(&(number, other)));
         }
@@ -161,7 +163,27 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
         sessions: groups,
         stacks: counted.into_iter().map(|(port, counted)| counted.report(port)).collect(),
     };
-    assemble(run_facts, None, None)
+    let mut report = assemble(run_facts, None, None);
+    report.mix = mix::of(&run.scenario, &run.sessions, &report);
+    report
+}
+
+/// Frames that all cores of all ports sent for one end of group `number` of so many; `None` where our own TCP had no part in it.
+fn frames(
+    counted: &[(String, Counted)],
+    (groups, number): (usize, usize),
+    side: SessionEnd,
+) -> Option<SessionFrames> {
+    let profile = match side {
+        SessionEnd::Client => number,
+        SessionEnd::Server => groups + number,
+    };
+    let sums = counted.iter().filter_map(|(_, of)| of.sent_for.get(profile));
+    let sum = sums.fold(SessionFrames::default(), |sum, of| SessionFrames {
+        sent: sum.sent.saturating_add(of.frames),
+        sent_bytes: sum.sent_bytes.saturating_add(of.bytes),
+    });
+    (sum.sent > 0).then_some(sum)
 }
 
 /// Over UDP, where both ends are ours: what was sent and not received is lost, the last messages too.

@@ -38,6 +38,7 @@ mod links;
 mod live;
 mod loss;
 mod misbehaviour;
+mod mixes;
 mod model;
 mod multicast;
 mod neighbours;

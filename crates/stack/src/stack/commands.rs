@@ -173,7 +173,7 @@ impl Stack {
                 identification: self.core.identification(),
                 dont_fragment: profile.dont_fragment,
             };
-            self.core.reply(reset);
+            self.core.reply(reset, Some(tcb.profile));
         }
         self.end(now, id.0, Fate::Close(Reason::Aborted), app);
         Ok(())

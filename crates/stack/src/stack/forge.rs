@@ -48,12 +48,18 @@ pub enum Place {
 pub struct ForgedSegment {
     outgoing: Outgoing,
     wrong_checksum: bool,
+    profile: u8,
 }
 
 impl ForgedSegment {
     /// The length of its packet, from the IP header on.
     pub fn packet_len(&self) -> usize {
         self.outgoing.packet_len()
+    }
+
+    /// The profile of its session.
+    pub fn profile(&self) -> u8 {
+        self.profile
     }
 
     /// Its first sequence number.
@@ -110,7 +116,8 @@ impl Stack {
             identification: 0,
             dont_fragment: profile.dont_fragment,
         };
-        Some(ForgedSegment { outgoing, wrong_checksum: forged.wrong_checksum })
+        let (wrong_checksum, profile) = (forged.wrong_checksum, tcb.profile);
+        Some(ForgedSegment { outgoing, wrong_checksum, profile })
     }
 
     /// The SYN of a session that this stack does not have: what answers it is the embedder's, and belongs to nobody here. `None` where
@@ -140,7 +147,7 @@ impl Stack {
             identification: 0,
             dont_fragment: profile.dont_fragment,
         };
-        Some(ForgedSegment { outgoing, wrong_checksum: false })
+        Some(ForgedSegment { outgoing, wrong_checksum: false, profile: open.profile })
     }
 
     /// Whether there is a session with these ends, perhaps in TIME-WAIT.
@@ -150,10 +157,10 @@ impl Stack {
 }
 
 impl ForgedSegment {
-    /// The RST with number `seq` that takes a SYN of `tuple` back which was answered.
-    pub fn reset(tuple: Tuple, seq: Seq) -> ForgedSegment {
+    /// The RST with number `seq` that takes a SYN of `open` back which was answered.
+    pub fn reset(open: &Open, seq: Seq) -> ForgedSegment {
         let outgoing = Outgoing {
-            tuple,
+            tuple: open.tuple,
             seq,
             ack: Seq(0),
             flags: Flags::RST,
@@ -165,6 +172,6 @@ impl ForgedSegment {
             identification: 0,
             dont_fragment: true,
         };
-        ForgedSegment { outgoing, wrong_checksum: false }
+        ForgedSegment { outgoing, wrong_checksum: false, profile: open.profile }
     }
 }

@@ -398,7 +398,7 @@ impl Stack {
         let mut moved = false;
         if let Some(mut entry) = waiting {
             let outgoing = entry.acknowledgment(&mut self.core, &tuple, now);
-            self.core.reply(outgoing);
+            self.core.reply(outgoing, Some(entry.profile));
             let time = self.core.profile(entry.profile).time_wait;
             entry.deadline = Tick::after(now, time);
             let deadline = entry.deadline;
@@ -535,9 +535,12 @@ impl Stack {
         app: &mut A,
         out: &mut T,
     ) -> bool {
-        while let Some(outgoing) = self.core.replies.front() {
+        while let Some((outgoing, profile)) = self.core.replies.front() {
             let Some(buffer) = out.buffer(outgoing.packet_len()) else { return false };
             if outgoing.write(buffer, |_| ()) {
+                if let Some(profile) = *profile {
+                    out.of_profile(profile);
+                }
                 out.commit();
                 let segments = &mut self.core.counters.segments;
                 segments.sent += 1;

@@ -197,7 +197,7 @@ impl Stack {
         };
         if may {
             let outgoing = entry.acknowledgment(&mut self.core, &segment.tuple, now);
-            self.core.reply(outgoing);
+            self.core.reply(outgoing, Some(entry.profile));
         }
     }
 
@@ -238,6 +238,7 @@ impl Stack {
         if !outgoing.write(buffer, |_| ()) {
             return Turn::Done;
         }
+        out.of_profile(entry.profile);
         out.commit();
         let segments = &mut self.core.counters.segments;
         segments.sent += 1;
