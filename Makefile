@@ -88,7 +88,7 @@ bench-measuring: ## What measuring is worth: delay behind a line that knows its 
 .PHONY: bench-sessions
 bench-sessions: ## Sessions: our TCP in memory, HTTP beside nginx and wrk, bulk data beside iperf3, exact starts, CUBIC beside Linux's
 	@scripts/setup.sh build peers
-	@scripts/run.sh wirebeat-bench wirebeat-bench --only in-memory,scale,wire,http,bulk,starts,fairness --rounds 3 --time 1s --output docs/benchmarks-sessions.md $(ARGS)
+	@scripts/run.sh wirebeat-bench wirebeat-bench --only in-memory,scale,wire,mix,http,bulk,starts,fairness --rounds 3 --full --time 1s --output docs/benchmarks-sessions.md $(ARGS)
 
 .PHONY: bench-generators
 bench-generators: ## The comparison of Iperf, D-ITG, MGEN and RUDE repeated, as docs/generators.html (30 minutes)

@@ -45,7 +45,7 @@ can_be_root() {
 # Runs a command as root, with the variables of the environment that matter here.
 as_root() {
     if [ "$(id -u)" -ne 0 ]; then
-        for kept in PATH HOME TERM CI CARGO_HOME RUSTUP_HOME CARGO_TARGET_DIR CARGO_TERM_COLOR \
+        for kept in PATH HOME TERM CI CARGO_HOME RUSTUP_HOME CARGO_TARGET_DIR CARGO_TERM_COLOR CARGO_INCREMENTAL \
             RUST_BACKTRACE DEBIAN_FRONTEND WIREBEAT_MAY_NOT_SKIP WIREBEAT_SEEDS; do
             eval "value=\${$kept-}"
             # shellcheck disable=SC2154 # the eval sets it

@@ -189,14 +189,27 @@ struct Pair {
     now: Nanos,
     step: Nanos,
     opened: u64,
+    /// Of how many sessions at a time the client keeps when each began.
+    kept: usize,
 }
 
 impl Pair {
     fn new(sessions: usize, profile: Profile, message: u64, closes: bool) -> Pair {
+        Pair::with_time_wait(sessions, sessions, profile, message, closes)
+    }
+
+    /// With room for `sessions` at a time, and for `time_wait` more in TIME-WAIT.
+    fn with_time_wait(
+        sessions: usize,
+        time_wait: usize,
+        profile: Profile,
+        message: u64,
+        closes: bool,
+    ) -> Pair {
         let limits = Limits {
             addresses: 0,
             ranges: 64,
-            time_wait: sessions,
+            time_wait,
             half_open: 4096,
             ..Limits::for_sessions(sessions)
         };
@@ -208,13 +221,16 @@ impl Pair {
         };
         let (mut client, mut server) = (side(1, false), side(2, true));
         // what the program here keeps of each session lies among the tables
-        client.program.ids.reserve_exact(sessions);
+        if !closes {
+            client.program.ids.reserve_exact(sessions);
+        }
         client.program.since.reserve_exact(sessions);
         // as a run does it
-        large_pages::ask_for_tables(sessions);
+        large_pages::ask_for_tables(sessions.max(time_wait));
         client.stack.populate();
         server.stack.populate();
-        Pair { client, server, now: Nanos::from_secs(1), step: STEP, opened: 0 }
+        let now = Nanos::from_secs(1);
+        Pair { client, server, now, step: STEP, opened: 0, kept: sessions }
     }
 
     /// The client asks for `count` more sessions.
@@ -228,11 +244,12 @@ impl Pair {
                 local_port: (number % 60_000) as u16 + 1024,
                 remote_port: 80,
             };
-            match self.client.program.since.get_mut(number as usize) {
+            let user = number as usize % self.kept;
+            match self.client.program.since.get_mut(user) {
                 Some(since) => *since = self.now,
                 None => self.client.program.since.push(self.now),
             }
-            let open = Open { tuple, profile: 0, user: number as u32 };
+            let open = Open { tuple, profile: 0, user: user as u32 };
             let opened = self.client.stack.connect(self.now, &open);
             opened.map_err(|why| format!("session {number} cannot be opened: {why:?}"))?;
         }
@@ -540,6 +557,79 @@ impl Scale {
     }
 }
 
+/// What sessions took that opened and closed at a rate for a time, each remembered in TIME-WAIT.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Turnover {
+    /// Sessions that were opened and closed in each second of the processor.
+    pub mean: f64,
+    /// The same in the slowest second of the virtual clock.
+    pub slowest: f64,
+    /// Sessions in TIME-WAIT at the end.
+    pub waiting: f64,
+    /// The peak of the process in bytes, without what it has without sessions.
+    pub memory: f64,
+}
+
+impl Turnover {
+    fn figures(self) -> [f64; 4] {
+        let Turnover { mean, slowest, waiting, memory } = self;
+        [mean, slowest, waiting, memory]
+    }
+
+    /// Reads what [`turnover`] prints.
+    pub fn read(line: &str) -> Option<Turnover> {
+        let figures: Vec<f64> =
+            line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+        let [mean, slowest, waiting, memory] = figures[..] else { return None };
+        Some(Turnover { mean, slowest, waiting, memory })
+    }
+}
+
+/// Sessions under way at a time where they open and close at once.
+const UNDER_WAY: usize = 1 << 16;
+
+/// Opens and closes sessions by FIN both ways, as many in each second of the virtual clock as this says and for as long, and prints what it
+/// took as [`Turnover::read`] reads it. The end that closes first remembers each for 60 s. No two have the same tuple.
+pub fn turnover(each_second: u64, time: Nanos) -> Result<(), Failure> {
+    let time_wait = profile().time_wait;
+    let most = |time: Nanos| each_second.saturating_mul(time.get()) / 1_000_000_000;
+    // what closes while the first leave comes on top
+    let room = most(time.min(time_wait.saturating_add(Nanos::from_millis(200)))) as usize + 1000;
+    let before = Memory::of_process()?.bytes();
+    let mut pair = Pair::with_time_wait(UNDER_WAY, room, profile(), 0, true);
+    pair.step = Nanos::new(OPENED as u64 * 1_000_000_000 / each_second.max(1));
+    let (begin, all) = (pair.now, Timer::start());
+    let (mut second, mut took, mut count, mut slowest) = (begin, Timer::start(), 0, f64::INFINITY);
+    while pair.now < begin.saturating_add(time) {
+        pair.open(OPENED)?;
+        pair.turn();
+        if pair.now.saturating_sub(second) >= Nanos::from_secs(1) {
+            slowest = slowest.min((pair.opened - count) as f64 * 1e9 / took.nanos());
+            (second, took, count) = (pair.now, Timer::start(), pair.opened);
+        }
+    }
+    let mean = pair.opened as f64 * 1e9 / all.nanos();
+    let waiting = pair.client.stack.counters().in_state(State::TimeWait);
+    while pair.turn() {}
+    pair.check()?;
+    for (side, end) in [(&pair.client, "client"), (&pair.server, "server")] {
+        let in_order = side.program.meter.counts.in_order;
+        if in_order != pair.opened {
+            let opened = pair.opened;
+            return Err(
+                format!("{in_order} of {opened} sessions of the {end} ended in order").into()
+            );
+        }
+    }
+    if pair.client.stack.counters().sessions.time_wait_skipped > 0 {
+        return Err("sessions skipped TIME-WAIT for want of room".into());
+    }
+    let memory = Memory::of_process()?.bytes() - before;
+    let took = Turnover { mean, slowest, waiting: waiting.into(), memory };
+    println!("{}", took.figures().map(|figure| figure.to_string()).join(" "));
+    Ok(())
+}
+
 /// Strides of a walk that comes by every session once, where its length is no multiple of them: primes.
 const STRIDES: [usize; 2] = [7_368_787, 611_953];
 
@@ -626,6 +716,14 @@ mod tests {
         for sessions in [1000, 1001] {
             scale(sessions).unwrap();
         }
+    }
+
+    #[test]
+    fn sessions_of_a_rate_are_remembered_for_a_minute() {
+        turnover(100, Nanos::from_secs(70)).unwrap();
+        let took = Turnover { mean: 9e5, slowest: 7.5e5, waiting: 6000.0, memory: 1.0 };
+        let line = took.figures().map(|figure| figure.to_string()).join(" ");
+        assert_eq!((Turnover::read(&line), Turnover::read("1 2 3")), (Some(took), None));
     }
 
     #[test]

@@ -42,6 +42,7 @@ use clap::Parser;
 use wirebeat_host::CpuTimes;
 use wirebeat_report::time::rfc3339;
 use wirebeat_testbed::{Capability, require};
+use wirebeat_units::Nanos;
 
 use crate::document::{Heading, document};
 use crate::frames::Files;
@@ -50,8 +51,8 @@ use crate::options::{Chapters, Options};
 use crate::rounds::Bench;
 use crate::sections::{
     af_xdp, bulk, capture, cpu, delay_line, fairness, flat, http, in_memory as memory, kept,
-    limits, model, noise, observations, pressure, profiles, rates, replay, scale, sends, starts,
-    watched, wire,
+    limits, mix, model, noise, observations, pressure, profiles, rates, replay, scale, sends,
+    starts, watched, wire,
 };
 
 fn main() -> ExitCode {
@@ -74,6 +75,9 @@ fn run(options: &Options) -> Result<(), Failure> {
     }
     if let Some(sessions) = options.scale {
         return in_memory::scale(sessions);
+    }
+    if let [each_second, seconds] = options.turnover[..] {
+        return in_memory::turnover(each_second, Nanos::from_secs(seconds));
     }
     if let Some(constant) = &options.constant_sender {
         return studies::constant_sender::send(constant);
@@ -130,7 +134,7 @@ fn run(options: &Options) -> Result<(), Failure> {
 type Measure = fn(&mut Bench) -> sections::Chapter;
 
 /// The chapters in their order.
-const CHAPTERS: [(Chapters, Measure); 22] = [
+const CHAPTERS: [(Chapters, Measure); 23] = [
     (Chapters::Flat, flat::measure),
     (Chapters::Model, model::measure),
     (Chapters::Rates, rates::measure),
@@ -149,6 +153,7 @@ const CHAPTERS: [(Chapters, Measure); 22] = [
     (Chapters::InMemory, memory::measure),
     (Chapters::Scale, scale::measure),
     (Chapters::Wire, wire::measure),
+    (Chapters::Mix, mix::measure),
     (Chapters::Http, http::measure),
     (Chapters::Bulk, bulk::measure),
     (Chapters::Starts, starts::measure),

@@ -17,8 +17,9 @@ pub struct Options {
     /// One round of short measurements: to see that it works, not to learn anything.
     #[arg(long)]
     pub quick: bool,
-    /// The sizes that take hours and tens of gigabytes of disk as well: replays of 100 million records and of 20 GiB.
-    #[arg(long, conflicts_with = "quick")]
+    /// What takes hours or tens of gigabytes as well: replays of 100 million records and of 20 GiB, 40 million sessions.
+    /// With --quick it is a trial all the same.
+    #[arg(long)]
     pub full: bool,
     /// Only these chapters.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "CHAPTER,...")]
@@ -54,6 +55,9 @@ pub struct Options {
     /// Open, use and close so many sessions in memory, and say what it took: the benchmark calls itself so.
     #[arg(long, hide = true, value_name = "SESSIONS", exclusive = true)]
     pub scale: Option<usize>,
+    /// Open and close so many sessions a second for so many seconds in memory, and say what it took: the benchmark calls itself so.
+    #[arg(long, hide = true, num_args = 2, value_names = ["RATE", "SECONDS"], exclusive = true)]
+    pub turnover: Vec<u64>,
 }
 
 /// How much is measured of what grows.
@@ -106,6 +110,8 @@ pub enum Chapters {
     Scale,
     /// Segments of our own TCP over the cable beside bare loops; only when it is asked for.
     Wire,
+    /// A mix of applications over the cable beside bare loops and one application; only when it is asked for.
+    Mix,
     /// HTTP beside nginx and wrk; only when it is asked for.
     Http,
     /// Bulk data beside iperf3; only when it is asked for.
@@ -150,6 +156,7 @@ impl Chapters {
             Chapters::InMemory
                 | Chapters::Scale
                 | Chapters::Wire
+                | Chapters::Mix
                 | Chapters::Http
                 | Chapters::Bulk
                 | Chapters::Starts

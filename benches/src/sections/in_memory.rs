@@ -24,7 +24,8 @@ The limit is a bare walk over an index and a table of as many entries: two cache
 and close do so by FIN both ways; time passes so that half of them leave TIME-WAIT meanwhile. An idle endpoint is what the peak of resident \
 memory and huge pages of a process grew by, with the meter and the handles of its program; no BPF map is in it. Times are those of the \
 processor that the thread had. For comparison, not measured here: WARP17 claims 266,000 sessions a second and core \
-opened and closed, and 109,000 with an exchange of HTTP, with a network card below it.";
+opened and closed, and 109,000 with an exchange of HTTP; T-Rex's documentation (trex_astf_vs_nginx) has 90,900 connections a second \
+of 32 packets each, 3 million packets a second, by one core for each side, some 460 ns a packet. Both have a network card below them.";
 
 /// Sessions of the walks and of the exchanges.
 const SIZES: [usize; 2] = [1_000, 100_000];

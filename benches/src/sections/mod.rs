@@ -12,6 +12,7 @@ pub mod http;
 pub mod in_memory;
 pub mod kept;
 pub mod limits;
+pub mod mix;
 pub mod model;
 pub mod noise;
 pub mod observations;

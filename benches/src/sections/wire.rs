@@ -56,7 +56,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
             segments(bench, tcp)
         }));
         contestants.push(Contestant::new(format!("frames: {name}"), move |bench: &Bench| {
-            frames(&bench.lab, tcp, bench.time)
+            frames(&bench.lab, tcp, FRAME, bench.time)
         }));
     }
     let measured = in_turn(bench, &contestants, |rate| format!("{}/s", format::rate(*rate)));
@@ -115,13 +115,13 @@ fn station(near: bool) -> MacAddr {
     MacAddr([2, 0x77, 0, 0, 0, if near { 1 } else { 2 }])
 }
 
-/// Frames that both ends of a bare loop send in a second.
-fn frames(lab: &Lab, tcp: Tcp, time: Duration) -> Result<f64, Failure> {
+/// Frames of so many bytes without FCS that both ends of a bare loop send in a second.
+pub(super) fn frames(lab: &Lab, tcp: Tcp, len: u16, time: Duration) -> Result<f64, Failure> {
     let (sent, done) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         let begin = |near: bool| {
             let (sent, done) = (&sent, &done);
-            scope.spawn(move || one_end(lab, tcp, near, (sent, done)))
+            scope.spawn(move || one_end(lab, (tcp, len), near, (sent, done)))
         };
         let ends = [begin(true), begin(false)];
         thread::sleep(WARM_UP);
@@ -139,23 +139,22 @@ fn frames(lab: &Lab, tcp: Tcp, time: Duration) -> Result<f64, Failure> {
     })
 }
 
+/// Writes so many frames, and says how many it could.
+pub(super) type Write<'a> = &'a mut dyn FnMut(usize) -> Result<usize, Failure>;
+/// Takes the frames that are there, waiting for the first until this time of the monotonic clock at most, and says how many.
+pub(super) type Read<'a> = &'a mut dyn FnMut(Nanos) -> Result<usize, Failure>;
+
 /// Opens the port of an end and has frames go to and fro until it is `done`.
 fn one_end(
     lab: &Lab,
-    tcp: Tcp,
+    (tcp, len): (Tcp, u16),
     near: bool,
     (sent, done): (&AtomicU64, &AtomicBool),
 ) -> Result<(), Failure> {
-    let (end, core) = match near {
-        true => (lab.near(), lab.cores.send),
-        false => (lab.far(), lab.cores.other),
-    };
-    affinity::pin(core)?;
-    let play = |tx: &mut dyn FnMut(usize) -> Result<usize, Failure>,
-                rx: &mut dyn FnMut() -> Result<usize, Failure>| {
+    at_end(lab, (tcp, len), near, |tx, rx| {
         let mut silent = SILENCE - 1;
         while !done.load(Ordering::Relaxed) {
-            let mut owed = rx()?;
+            let mut owed = rx(step())?;
             silent = if owed == 0 { silent + 1 } else { 0 };
             if near && silent == SILENCE {
                 (owed, silent) = (UNDER_WAY as usize, 0);
@@ -167,30 +166,53 @@ fn one_end(
             }
         }
         Ok(())
+    })
+}
+
+/// The end of a wait for a frame that begins now.
+pub(super) fn step() -> Nanos {
+    MonotonicClock.now().saturating_add(STEP)
+}
+
+/// Opens the port of an end, on its core, for `work` with frames of so many bytes.
+pub(super) fn at_end<T: Send>(
+    lab: &Lab,
+    (tcp, len): (Tcp, u16),
+    near: bool,
+    work: impl FnOnce(Write<'_>, Read<'_>) -> Result<T, Failure> + Send,
+) -> Result<T, Failure> {
+    let (end, core) = match near {
+        true => (lab.near(), lab.cores.send),
+        false => (lab.far(), lab.cores.other),
     };
+    affinity::pin(core)?;
     let plan = TxPlan { tags: 1, ..TxPlan::default() };
-    let template = template(near);
-    end.namespace.run(|| -> Result<(), Failure> {
+    let template = template(near, len);
+    end.namespace.run(|| -> Result<T, Failure> {
         match tcp {
             Tcp::Kernel => {
                 let attachment = attach(end)?;
                 let mut tx = KernelTx::open(kernel_options(end, plan))?;
                 let own = StationMask { value: station(near), mask: MacAddr([0xff; 6]) };
                 let mut rx = StationRx::open(end.interface(), attachment, own)?;
-                play(&mut |count| write(&mut tx, &template, count), &mut || read(&mut rx))
+                work(&mut |count| write(&mut tx, &template, count), &mut |until| {
+                    read(&mut rx, until)
+                })
             }
             Tcp::Packet | Tcp::Host => {
                 let mut tx = PacketTx::open_large(end.interface(), &plan)?;
                 let mut rx = PromptRx::open(end.interface(), Accept::All)?;
-                play(&mut |count| write(&mut tx, &template, count), &mut || read(&mut rx))
+                work(&mut |count| write(&mut tx, &template, count), &mut |until| {
+                    read(&mut rx, until)
+                })
             }
         }
     })?
 }
 
 /// An IPv4 packet of TCP that nobody reads.
-fn template(near: bool) -> Vec<u8> {
-    let mut frame = vec![0; FRAME.into()];
+fn template(near: bool, len: u16) -> Vec<u8> {
+    let mut frame = vec![0; len.into()];
     let head = [&station(!near).0[..], &station(near).0, &[8, 0, 0x45]].concat();
     for (to, from) in frame.iter_mut().zip(head) {
         *to = from;
@@ -226,16 +248,17 @@ fn write(tx: &mut impl TxPort, template: &[u8], count: usize) -> Result<usize, F
         let slot = tx.slot(index).get_mut(..template.len()).ok_or("a slot is too short")?;
         slot.copy_from_slice(template);
     }
-    let metas = [TxMeta { len: FRAME, ..TxMeta::default() }; BATCH];
+    let len = u16::try_from(template.len())?;
+    let metas = [TxMeta { len, ..TxMeta::default() }; BATCH];
     tx.commit(metas.get(..room).unwrap_or_default())?;
     tx.flush()?;
     tx.settled(&mut |_, _| {});
     Ok(room)
 }
 
-/// Takes what is there, and waits a little where nothing is.
-fn read(rx: &mut impl RxPort) -> Result<usize, Failure> {
-    Ok(rx.receive(MonotonicClock.now().saturating_add(STEP), |_| {})?)
+/// Takes what is there, and waits until then where nothing is.
+fn read(rx: &mut impl RxPort, until: Nanos) -> Result<usize, Failure> {
+    Ok(rx.receive(until, |_| {})?)
 }
 
 #[cfg(test)]
@@ -244,7 +267,7 @@ mod tests {
 
     #[test]
     fn frames_go_from_one_station_to_the_other() {
-        let (near, far) = (template(true), template(false));
+        let (near, far) = (template(true, FRAME), template(false, FRAME));
         assert_eq!(near.len(), usize::from(FRAME));
         assert_eq!((&near[..6], &near[6..12]), (&far[6..12], &far[..6]));
     }

@@ -1,4 +1,6 @@
-//! When sessions start: how much later than planned, beside frames of UDP at the same rates.
+//! When sessions start: how much later than planned, beside frames of UDP at the same rates, and beside bare loops that only open.
+
+mod bare;
 
 use std::time::Duration;
 
@@ -21,7 +23,11 @@ const PROSE: &str = "\
 Send lateness of frames and start lateness of sessions: how much later than planned each left. Sessions come from one core to a \
 server on the other over the cable, connect, and are reset when they are established; frames are 64 bytes long, from one core, \
 and are metered at the far end by the kernel engine. All wait by spinning. A session costs its sender a connection, not a frame: \
-where that takes longer than the time from one start to the next, sessions wait for those before them.";
+where that takes longer than the time from one start to the next, sessions wait for those before them. The bare loops show what the \
+way to the peer allows: over the ports of our own TCP one frame of 74 bytes is sent for each start and one is answered and read, which is less \
+than any handshake; over the system's TCP `connect` without waiting, and a reset of the oldest as soon as it is established. They keep no \
+session, run no timer and measure nothing but how late each start began. Where a bare loop itself is later than the target, \
+nothing that opens sessions on this way can meet it.";
 
 /// Starts in a second.
 const RATES: [u64; 2] = [10_000, 50_000];
@@ -35,15 +41,20 @@ enum Who {
     Frames(EngineChoice),
     /// Sessions.
     Sessions(Tcp),
+    /// A bare loop over the same ports, or sockets.
+    Bare(Tcp),
 }
 
 /// Those who are measured at each rate.
-const CASES: [Who; 5] = [
+const CASES: [Who; 8] = [
     Who::Frames(EngineChoice::Packet),
     Who::Frames(EngineChoice::Socket),
     Who::Sessions(Tcp::Host),
     Who::Sessions(Tcp::Packet),
     Who::Sessions(Tcp::Kernel),
+    Who::Bare(Tcp::Host),
+    Who::Bare(Tcp::Packet),
+    Who::Bare(Tcp::Kernel),
 ];
 
 /// Sessions, and the frames that they are held against.
@@ -67,6 +78,9 @@ impl Who {
         match self {
             Who::Frames(engine) => format!("UDP, engine {}", engine.name()),
             Who::Sessions(tcp) => format!("sessions, {}", tcp.name()),
+            Who::Bare(Tcp::Host) => "bare loop, connect".to_owned(),
+            Who::Bare(Tcp::Packet) => "bare loop, engine packet".to_owned(),
+            Who::Bare(Tcp::Kernel) => "bare loop, engine kernel".to_owned(),
         }
     }
 }
@@ -93,6 +107,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         "p99",
         "p99 of packet's",
         "p99 of socket's",
+        "p99 of the bare loop's",
         "remark",
     ]);
     for (at, rate) in RATES.into_iter().enumerate() {
@@ -111,6 +126,10 @@ pub fn measure(bench: &mut Bench) -> Chapter {
                 times(|late| late.p99),
                 over(CASES[0]),
                 over(CASES[1]),
+                match who {
+                    Who::Sessions(tcp) => over(Who::Bare(tcp)),
+                    Who::Frames(_) | Who::Bare(_) => NOTHING.into(),
+                },
                 one.remark(),
             ]);
         }
@@ -163,6 +182,7 @@ fn late(bench: &Bench, who: Who, rate: u64) -> Result<Late, Failure> {
             percentiles(&sent.send_lateness_ns, rate)
         }
         Who::Sessions(tcp) => sessions(bench, tcp, rate, *time),
+        Who::Bare(tcp) => bare::starts(lab, tcp, rate, *time),
     }
 }
 
@@ -204,6 +224,8 @@ mod tests {
     fn pairs_are_of_cases() {
         for (who, floor) in PAIRS {
             assert!(CASES.contains(&who) && CASES.contains(&floor));
+            let Who::Sessions(tcp) = who else { panic!("{who:?}") };
+            assert!(CASES.contains(&Who::Bare(tcp)));
         }
         assert_eq!(MOST.len(), RATES.len());
         assert_eq!(place(1, CASES[2]), Some(CASES.len() + 2));

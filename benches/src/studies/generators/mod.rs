@@ -120,7 +120,7 @@ fn generators(data: &Data) -> Chapter {
     chapter("The generators", blocks)
 }
 
-const COMPARED: &str = "Gaps and CPU time are compared with \
+const COMPARED: &str = "Throughput counts up to what was offered: who sends more is not better for it. Gaps and CPU time are compared with \
     those tools alone that deliver what was offered within 1 %; where none of them does, there is no row. That may leave out RUDE's manner: the \
     kernel keeps real-time threads to 95 % of a CPU (sched_rt_runtime_us), and a loop that never sleeps loses what is due in the rest.";
 

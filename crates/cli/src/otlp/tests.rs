@@ -224,7 +224,7 @@ fn a_collector_that_is_not_there_is_told() {
     observer.interval(&interval(0));
     let begun = Instant::now();
     let (pushed, _) = observer.pusher.end();
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < LAST, "{:?}", begun.elapsed());
     let said = summary(&pushed).unwrap();
     assert!(said.contains("cannot connect: Connection refused"), "{said}");
 }
@@ -233,7 +233,7 @@ fn a_collector_that_is_not_there_is_told() {
 fn a_collector_that_never_answers_is_waited_for_a_moment_alone() {
     let (pushed, notices, took) = run(|stream, _| std::mem::forget(stream), "60000");
     assert!(
-        took >= LAST - Duration::from_secs(1) && took < LAST + Duration::from_secs(1),
+        took >= LAST - Duration::from_secs(1) && took < LAST + Duration::from_secs(20),
         "{took:?}"
     );
     assert!(notices.is_empty(), "{notices:?}");
@@ -245,7 +245,7 @@ fn a_collector_that_never_answers_is_waited_for_a_moment_alone() {
     // with a shorter time for each push
     let (pushed, notices, took) = run(|stream, _| std::mem::forget(stream), "50");
     assert!(pushed.why.contains("did not answer in time"), "{pushed:?}");
-    assert!(notices.len() == 1 && took < Duration::from_secs(1), "{took:?}: {notices:?}");
+    assert!(notices.len() == 1 && took < LAST, "{took:?}: {notices:?}");
 }
 
 /// One that answers without end, at once or a byte at a time.
@@ -273,7 +273,7 @@ fn a_collector_that_asks_for_a_pause_gets_it() {
     let busy = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 100\r\nContent-Length: 0\r\n\r\n";
     let (pushed, notices, took) = run(said(busy), "5000");
     assert_eq!((pushed.begun, pushed.failed, pushed.is_behind), (1, 1, true));
-    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert!(took < LAST, "{took:?}");
     assert!(notices.len() == 1 && notices[0].contains("answers 429"), "{notices:?}");
     let said = summary(&pushed).unwrap();
     assert!(said.contains("1 of 1 pushes failed") && said.contains("last values"), "{said}");

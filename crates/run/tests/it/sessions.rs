@@ -184,7 +184,7 @@ fn a_run_that_is_stopped_has_no_clients_that_closed_early() {
         (side(&report, "x", SessionEnd::Client), side(&report, "x", SessionEnd::Server));
     assert_eq!((client.ends.unfinished, client.ends.closed_early), (50, 0), "{client:#?}");
     assert_eq!((server.ends.unfinished, server.ends.closed_early), (50, 0), "{server:#?}");
-    assert!(took < Duration::from_millis(2000), "{took:?}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
 }
 
 #[test]

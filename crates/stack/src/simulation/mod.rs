@@ -513,7 +513,7 @@ fn a_seed_gives_the_same_run_again() {
 #[test]
 fn the_fast_path_sends_the_same_packets_as_the_general_one() {
     let first = number("WIREBEAT_FIRST_SEED").unwrap_or(0);
-    let seeds = number("WIREBEAT_SEEDS").map_or(300, |seeds| seeds / 3);
+    let seeds = number("WIREBEAT_SEEDS").map_or(300, |seeds| seeds / 10);
     let taken = Mutex::new([0; 2]);
     let differs = each(seeds, |number| {
         let seed = first + number;
@@ -543,7 +543,7 @@ fn the_fast_path_sends_the_same_packets_as_the_general_one() {
 #[test]
 fn giving_back_what_is_under_way_changes_no_packet() {
     let first = number("WIREBEAT_FIRST_SEED").unwrap_or(0);
-    let seeds = number("WIREBEAT_SEEDS").map_or(300, |seeds| seeds / 3);
+    let seeds = number("WIREBEAT_SEEDS").map_or(300, |seeds| seeds / 10);
     let given_back = Mutex::new([0; 2]);
     let differs = each(seeds, |number| {
         let seed = first + number;
