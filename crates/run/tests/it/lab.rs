@@ -92,10 +92,10 @@ fn many_runs(engine: Engine, bed: Option<&Testbed>) {
         let time = Some(Nanos::from_millis(50));
         let mut opened = Opened::default();
         let report = lab.run(scenario.flows.clone(), time, &mut opened, &Stop::new()).unwrap();
-        // those of this run alone: that they add up to its total is among its books
-        assert_eq!(report.intervals.first().map(|interval| interval.from_ns), Some(0));
+        // those of this run alone: that they add up to its total is among its books. A machine that is busy may begin late.
+        let begin = report.intervals.first().map_or(u64::MAX, |interval| interval.from_ns);
         let end = report.intervals.last().map_or(0, |interval| interval.to_ns);
-        assert!((40_000_000..1_000_000_000).contains(&end), "{end}");
+        assert!(begin < end && (40_000_000..1_000_000_000).contains(&end), "{begin} to {end}");
         // a run after the first opens nothing
         assert_eq!(&opened.0, first.get_or_insert(opened.0.clone()), "{engine:?}");
         balanced(&report);
