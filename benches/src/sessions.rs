@@ -258,13 +258,14 @@ impl Group<'_> {
 }
 
 /// That no session of clients failed.
-fn client_is_whole(report: &Report) -> Result<(), Failure> {
+pub fn client_is_whole(report: &Report) -> Result<(), Failure> {
     for group in report.sessions.iter().filter(|group| group.end == SessionEnd::Client) {
         let ends = &group.ends;
         let here = [("failed here", ends.failed_here)];
         for (how, count) in ends.failed_there().into_iter().chain(here) {
             if count > 0 {
-                return Err(format!("of {} sessions {count} {how}", group.starts.opened).into());
+                let (opened, name) = (group.starts.opened, &group.name);
+                return Err(format!("of {opened} sessions of {name} {count} {how}").into());
             }
         }
     }

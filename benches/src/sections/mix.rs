@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use wirebeat_report::model::{Interval, Report, SessionEnd};
+use wirebeat_report::model::{Interval, Report, SessionEnd, SessionReport};
 use wirebeat_run::{Observer, Options, Progress, Stop, prepare};
 use wirebeat_traffic::scenario::Scenario;
 use wirebeat_units::Nanos;
@@ -13,7 +13,7 @@ use crate::format::{self, NOTHING};
 use crate::frames::{FAR, NEAR};
 use crate::lab::{Failure, Lab};
 use crate::rounds::{Bench, Contestant, Measured, in_turn};
-use crate::sessions::Tcp;
+use crate::sessions::{Tcp, client_is_whole};
 use crate::stats::Ratio;
 use crate::table::Table;
 use crate::verdict::Verdict;
@@ -24,8 +24,8 @@ const PROSE: &str = "\
 the two directions of one application; TLS, UDP and all think times are in it. Its bandwidth is raised by a quarter at a time, from 500 Mbit/s on, \
 until it is not carried: sessions fail or expire, or the 99th percentile of their start lateness is above 10 ms. What is counted begins \
 when the first calls have ended. Frames are those that both ends sent, and those of a large packet are counted one by one. The limit is the \
-bare loop of the chapter before, with frames as long as those of the mix are on average: each is written and read by itself. TLS is \
-the larger part of what the mix costs beyond frames. The second table has the start lateness of one group in the mix, and of the same \
+bare loop of the chapter before, with frames as long as those of the mix are on average: each is written and read by itself. \
+The second table has the start lateness of one group in the mix, and of the same \
 group alone with all the bandwidth; both wait by spinning.";
 
 /// The example, and the lines of it that are changed.
@@ -260,17 +260,14 @@ fn run(
 
 /// Why a run did not carry what was asked.
 fn obstacle(report: &Report) -> Option<String> {
-    for group in report.sessions.iter().filter(|group| group.end == SessionEnd::Client) {
-        let ends = &group.ends;
-        let expired = [("expired", group.starts.expired.unwrap_or(0))];
-        let here = [("failed here", ends.failed_here)];
-        for (how, count) in ends.failed_there().into_iter().chain(here).chain(expired) {
-            if count > 0 {
-                return Some(format!("{count} sessions of {} {how}", group.name));
-            }
-        }
+    if let Err(why) = client_is_whole(report) {
+        return Some(why.to_string());
     }
-    None
+    let expired = |group: &SessionReport| group.starts.expired.filter(|count| *count > 0);
+    report
+        .sessions
+        .iter()
+        .find_map(|group| Some(format!("{} sessions of {} expired", expired(group)?, group.name)))
 }
 
 /// Counts what ports send and clients open from the warm-up on, and stops a run when that is enough.

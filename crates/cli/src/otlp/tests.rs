@@ -232,10 +232,7 @@ fn a_collector_that_is_not_there_is_told() {
 #[test]
 fn a_collector_that_never_answers_is_waited_for_a_moment_alone() {
     let (pushed, notices, took) = run(|stream, _| std::mem::forget(stream), "60000");
-    assert!(
-        took >= LAST - Duration::from_secs(1) && took < LAST + Duration::from_secs(20),
-        "{took:?}"
-    );
+    assert!(took >= LAST - Duration::from_secs(1) && took < 2 * LAST, "{took:?}");
     assert!(notices.is_empty(), "{notices:?}");
     let said = summary(&pushed).unwrap();
     assert!(

@@ -9,9 +9,7 @@ use crate::columns::{Column, FLOW, SESSION, brief};
 use crate::figures::{self, received_over_time};
 use crate::format::Rendering;
 use crate::human;
-use crate::model::{
-    ChangeOrigin, FlowReport, Json, MixReport, MixShared, Report, SessionReport, Verdict,
-};
+use crate::model::{ChangeOrigin, FlowReport, Json, MixReport, Report, SessionReport, Verdict};
 use crate::pictures::scale::Unit;
 use crate::pictures::series::small;
 use crate::text;
@@ -228,14 +226,7 @@ fn sessions(report: &Report) -> Markup {
 
 /// What each group had of the rate that they shared.
 fn shares(mix: &MixReport) -> Markup {
-    let (what, head) = match mix.of {
-        MixShared::Bits => ("bits of both ends", "bits"),
-        MixShared::Starts => ("session starts", "starts"),
-    };
-    let average = mix.got_per_second().map(|rate| match mix.of {
-        MixShared::Bits => human::bit_rate(rate),
-        MixShared::Starts => format!("{}/s", human::number(rate)),
-    });
+    let (what, head) = text::mix::words(mix.of);
     let percent = |ratio: Option<f64>| ratio.map_or_else(String::new, human::percent);
     let table = html! {
         table #mix data-sorts {
@@ -261,7 +252,7 @@ fn shares(mix: &MixReport) -> Markup {
         (scroll("shares", &table))
         p.hint {
             "Of " (what) "."
-            @if let Some(average) = average { " Sessions of all groups that were started in a second had " (average) "." }
+            @if let Some(average) = text::mix::average(mix) { " Sessions of all groups that were started in a second had " (average) "." }
         }
     }
 }

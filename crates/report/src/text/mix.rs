@@ -3,24 +3,34 @@
 use super::style::{Style, clean};
 use super::table::{Cell, NOTHING, Table};
 use crate::human;
-use crate::model::{MixShared, Report};
+use crate::model::{MixReport, MixShared, Report};
 
 /// Groups that are shown; the rest are in the JSON form.
 const GROUPS: usize = 24;
 
+/// What is shared, and what its column is called.
+pub(crate) const fn words(of: MixShared) -> (&'static str, &'static str) {
+    match of {
+        MixShared::Bits => ("bits of both ends", "bits"),
+        MixShared::Starts => ("session starts", "starts"),
+    }
+}
+
+/// What sessions of all groups that were started in a second had.
+pub(crate) fn average(mix: &MixReport) -> Option<String> {
+    let rate = mix.got_per_second()?;
+    Some(match mix.of {
+        MixShared::Bits => human::bit_rate(rate),
+        MixShared::Starts => format!("{}/s", human::number(rate)),
+    })
+}
+
 /// What each group had of the rate that they shared; nothing where there was none.
 pub fn mix(report: &Report, style: Style) -> String {
     let Some(mix) = &report.mix else { return String::new() };
-    let (unit, head) = match mix.of {
-        MixShared::Bits => ("bits of both ends", "bits"),
-        MixShared::Starts => ("session starts", "starts"),
-    };
+    let (unit, head) = words(mix.of);
     let mut heading = format!("mix of {} ({unit})", mix.rate);
-    if let Some(rate) = mix.got_per_second() {
-        let rate = match mix.of {
-            MixShared::Bits => human::bit_rate(rate),
-            MixShared::Starts => format!("{}/s", human::number(rate)),
-        };
+    if let Some(rate) = average(mix) {
         heading += &format!(": {rate} of sessions that were started in a second");
     }
     let mut table = Table::new(&["group", "asked", "had", head]);
@@ -46,7 +56,7 @@ pub fn mix(report: &Report, style: Style) -> String {
 mod tests {
     use super::*;
     use crate::format::Colour;
-    use crate::model::{MixReport, MixShare};
+    use crate::model::MixShare;
 
     fn told(mix: MixReport) -> String {
         let mut report =

@@ -11,7 +11,7 @@ mod expectations;
 mod flow;
 pub mod interval;
 mod members;
-mod mix;
+pub(crate) mod mix;
 mod overview;
 mod run;
 mod sessions;

@@ -12,31 +12,28 @@ pub(super) fn of(scenario: &Scenario, sessions: &Sessions, report: &Report) -> O
         Rate::Bits(..) => MixShared::Bits,
         _ => MixShared::Starts,
     };
+    let at = |name: &str, end| {
+        report.sessions.iter().find(|group| group.name == name && group.end == end)
+    };
     let got: Vec<Option<u64>> = mix
         .shares
         .keys()
         .map(|name| {
-            let ends =
-                |end| report.sessions.iter().find(|group| group.name == *name && group.end == end);
-            let client = ends(SessionEnd::Client)?;
+            let client = at(name, SessionEnd::Client)?;
             let Rate::Bits(_, layer) = mix.rate else { return Some(client.starts.opened) };
             // somebody else's servers do not say what they sent
             let plan = sessions.groups.iter().find(|group| group.name == *name)?;
-            let server = ends(SessionEnd::Server);
-            let server = if plan.both_ends { bits(server?, layer)? } else { return None };
+            let server = at(name, SessionEnd::Server).filter(|_| plan.both_ends)?;
+            let server = bits(server, layer)?;
             Some(bits(client, layer)?.saturating_add(server))
         })
         .collect();
-    let client = |name: &str| {
-        let is_it = |group: &&SessionReport| group.name == name && group.end == SessionEnd::Client;
-        report.sessions.iter().find(is_it)
-    };
     let asked: u64 = mix.shares.values().map(|share| u64::from(share.get())).sum();
     let had =
         got.iter().try_fold(0_u64, |sum, got| sum.checked_add((*got)?)).filter(|had| *had > 0);
     let groups = mix.shares.iter().zip(got).map(|((name, share), got)| {
         let known = had.zip(got);
-        let client = client(name);
+        let client = at(name, SessionEnd::Client);
         let opened = client.map(|client| client.starts.opened).filter(|opened| *opened > 0);
         let rate = client.and_then(|client| Some(client.rates?.opened_per_second));
         let each = known.zip(opened).map(|((_, got), opened)| got as f64 / opened as f64);

@@ -92,7 +92,8 @@ fn many_runs(engine: Engine, bed: Option<&Testbed>) {
         let time = Some(Nanos::from_millis(50));
         let mut opened = Opened::default();
         let report = lab.run(scenario.flows.clone(), time, &mut opened, &Stop::new()).unwrap();
-        // those of this run alone: that they add up to its total is among its books. A machine that is busy may begin late.
+        // those of this run alone: that they add up to its total is among its books. They begin with the
+        // first in which something happened, which on a busy machine is not the first of the run.
         let begin = report.intervals.first().map_or(u64::MAX, |interval| interval.from_ns);
         let end = report.intervals.last().map_or(0, |interval| interval.to_ns);
         assert!(begin < end && (40_000_000..1_000_000_000).contains(&end), "{begin} to {end}");
