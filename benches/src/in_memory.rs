@@ -12,6 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 use wirebeat_host::large_pages;
 use wirebeat_meter::session::{SessionMeter, SessionTime};
 use wirebeat_stack::index::Index;
+use wirebeat_stack::prefetch::prefetch;
 use wirebeat_stack::slab::{Slab, Slot};
 use wirebeat_stack::{
     Accept, Application, Checksum, Event, Limits, Open, Profile, Reason, Received, Session,
@@ -22,6 +23,8 @@ use wirebeat_units::Nanos;
 use crate::lab::Failure;
 
 const BATCH: usize = 32;
+/// Entries of the bare walk, and sessions that are to send, that are asked for before their turn, as the stack does it.
+const AHEAD: usize = 8;
 /// Bytes of a request and of its answer over sessions that stay open.
 const MESSAGE: u64 = 100;
 /// Sessions that are asked for in a turn.
@@ -126,6 +129,11 @@ impl Program {
 impl Application for Program {
     fn accept(&mut self, _: &Tuple) -> Accept {
         Accept::Session { profile: 0, user: 0 }
+    }
+    fn upcoming(&self, user: u32) {
+        if let Some(since) = self.since.get(user as usize) {
+            prefetch(since);
+        }
     }
     fn payload(&mut self, _: Session, _: u64, into: &mut [u8]) {
         into.fill(0x55);
@@ -307,9 +315,16 @@ impl Pair {
 fn one_way(now: Nanos, from: &mut Side, to: &mut Side) -> bool {
     let Side { stack, program, wire } = from;
     (program.now, to.program.now) = (now, now);
-    for (id, bytes) in program.todo.drain(..) {
-        let _ = stack.send(id, bytes);
+    program.todo.iter().take(AHEAD).for_each(|(id, _)| stack.prefetch_session(*id));
+    for at in 0..program.todo.len() {
+        if let Some((id, _)) = program.todo.get(at + AHEAD) {
+            stack.prefetch_session(*id);
+        }
+        if let Some(&(id, bytes)) = program.todo.get(at) {
+            let _ = stack.send(id, bytes);
+        }
     }
+    program.todo.clear();
     let mut closing = std::mem::take(&mut program.closing);
     for id in closing.drain(..) {
         let _ = stack.close(now, id, program);
@@ -363,17 +378,18 @@ pub fn bare_walk(count: usize) -> Result<f64, Failure> {
     for _ in 0..rounds {
         let mut hashes = [0; BATCH];
         hashes.fill_with(|| hash(random(&mut state) % count as u64));
-        index.touch(hashes.iter().copied());
+        hashes.iter().for_each(|hash| index.prefetch(*hash));
         let mut nodes = [u32::MAX; BATCH];
-        for (node, hash) in nodes.iter_mut().zip(hashes) {
-            *node = index.find(hash, |_| true).unwrap_or(u32::MAX);
-        }
-        for node in nodes {
-            black_box(slab.get(node).map(|lines| (lines.0[0], lines.0[8])));
-        }
-        for hash in hashes {
-            if let Some(at) = index.find(hash, |_| true)
-                && let Some(lines) = slab.get_mut(at)
+        for at in 0..BATCH + AHEAD {
+            if let (Some(node), Some(hash)) = (nodes.get_mut(at), hashes.get(at)) {
+                *node = index.find(*hash, |_| true).unwrap_or(u32::MAX);
+                if let Some(lines) = slab.slot(*node) {
+                    prefetch(&lines.0[0]);
+                    prefetch(&lines.0[8]);
+                }
+            }
+            if let Some(&node) = at.checked_sub(AHEAD).and_then(|at| nodes.get(at))
+                && let Some(lines) = slab.get_mut(node)
             {
                 lines.0[1] += 1;
                 lines.0[9] += 1;

@@ -118,6 +118,12 @@ pub trait Application {
         true
     }
 
+    /// Soon there may be something for the session with this word: an embedder that keeps much for many sessions asks for it here
+    /// ([`crate::prefetch`]), so that the processor has it then.
+    fn upcoming(&self, user: u32) {
+        let _ = user;
+    }
+
     /// What a session was like, right before its [`Event::Closed`].
     fn ending(&mut self, session: Session, totals: &Totals) {
         let _ = (session, totals);

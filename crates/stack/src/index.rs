@@ -7,6 +7,7 @@
 
 use std::hint::black_box;
 
+use crate::prefetch::prefetch;
 use crate::slab::NONE;
 
 /// A slot without an entry. It is zero, so that the memory of a new table is not touched before its slots are.
@@ -87,11 +88,12 @@ impl Index {
         }
     }
 
-    /// Reads the first slot that a search for each of `hashes` reads. For a batch of segments these reads do not depend on each other,
-    /// so the processor waits for all of them at once.
-    #[inline]
-    pub fn touch(&self, hashes: impl Iterator<Item = u32>) {
-        black_box(hashes.fold(0, |all, hash| all ^ self.slot(self.home(hash))));
+    /// Asks for the slot that a search for `hash` reads first.
+    #[inline(always)]
+    pub fn prefetch(&self, hash: u32) {
+        if let Some(slot) = self.slots.get(self.home(hash)) {
+            prefetch(slot);
+        }
     }
 
     /// The handle that was put under `hash` and that `is_it` accepts.

@@ -60,6 +60,7 @@ pub mod options;
 mod output;
 mod path;
 mod plain;
+pub mod prefetch;
 mod profile;
 pub mod ranges;
 mod recovery;

@@ -38,6 +38,12 @@ impl<T: Copy> Ring<T> {
         if self.len > 0 { self.slots.get(self.place(self.len - 1)).copied() } else { None }
     }
 
+    /// The entry that has `before` before it.
+    #[inline]
+    pub fn get(&self, before: usize) -> Option<T> {
+        if before < self.len { self.slots.get(self.place(before)).copied() } else { None }
+    }
+
     /// Where the entry lies that has `before` before it.
     #[inline]
     fn place(&self, before: usize) -> usize {

@@ -5,6 +5,7 @@
 //! processor still has, is taken first, so that there are as many as were needed at a time.
 
 use crate::flight::{ActiveTcb, Flight, PlainTcb};
+use crate::prefetch::prefetch;
 use crate::slab::{NONE, Slab};
 use crate::tcb::{PACKED, Tcb};
 
@@ -150,20 +151,30 @@ impl Sessions {
         }
     }
 
-    /// Reads each line of those of `nodes` that are sessions, so that the processor has them when they are needed.
-    #[inline]
-    pub fn touch(&self, nodes: impl Iterator<Item = u32> + Clone) {
-        let tcbs = nodes.filter_map(|node| self.tcbs.slot(node));
-        let flights = tcbs.clone().filter_map(|tcb| self.flights.slot(tcb.flight));
-        let lines = tcbs.fold(0, |all, tcb| all ^ tcb.lines());
-        std::hint::black_box(flights.fold(lines, |all, flight| all ^ flight.scoreboard));
+    /// Asks for both lines of the session at `at`, if there is memory for one.
+    #[inline(always)]
+    pub fn prefetch(&self, at: u32) {
+        if let Some(tcb) = self.tcbs.slot(at) {
+            tcb.prefetch();
+        }
     }
 
-    /// As [`Sessions::touch`], but only the first line, which tells whether a timer is for anything.
-    #[inline]
-    pub fn touch_timers(&self, nodes: impl Iterator<Item = u32>) {
-        let tcbs = nodes.filter_map(|node| self.tcbs.slot(node));
-        std::hint::black_box(tcbs.fold(0, |all, tcb| all ^ tcb.marks.0));
+    /// Asks for the first line of the session at `at`, which tells whether a timer is for anything.
+    #[inline(always)]
+    pub fn prefetch_timer(&self, at: u32) {
+        if let Some(tcb) = self.tcbs.slot(at) {
+            prefetch(&tcb.marks);
+        }
+    }
+
+    /// Asks for what the session at `at` has under way, and gives the word of its embedder. The processor should have the session by now.
+    #[inline(always)]
+    pub fn prefetch_flight(&self, at: u32) -> Option<u32> {
+        let tcb = self.tcbs.get(at)?;
+        if let Some(flight) = self.flights.slot(tcb.flight) {
+            prefetch(flight);
+        }
+        Some(tcb.user)
     }
 }
 

@@ -91,9 +91,9 @@ impl<T: Slot> Slab<T> {
         self.slots.get(at as usize).filter(|slot| slot.next_vacant().is_none())
     }
 
-    /// The slot at `at`, taken or vacant: for who has it fetched and does not know yet what it is for.
-    #[inline]
-    pub(crate) fn slot(&self, at: u32) -> Option<&T> {
+    /// The slot at `at`, taken or vacant: for who asks for it before it is needed.
+    #[inline(always)]
+    pub fn slot(&self, at: u32) -> Option<&T> {
         self.slots.get(at as usize)
     }
 

@@ -2,7 +2,7 @@
 
 use wirebeat_units::Nanos;
 
-use super::{BATCH, Kind, Stack};
+use super::{AHEAD, BATCH, Kind, Stack};
 use crate::api::{Application, Session, SessionId};
 use crate::core::Context;
 use crate::segment::{Checksum, Refused, Segment};
@@ -40,8 +40,8 @@ impl Stack {
         }
     }
 
-    /// Takes packets, each of which begins with its IP header. What the processor has to fetch for them is asked for all at once:
-    /// with many sessions that costs a fraction of one by one.
+    /// Takes packets, each of which begins with its IP header. What the processor has to fetch for them is asked for while those before
+    /// them are worked on: with many sessions that costs a fraction of one by one.
     pub fn receive_batch<A: Application>(
         &mut self,
         now: Nanos,
@@ -52,14 +52,25 @@ impl Stack {
             let mut hashes = [None; BATCH];
             for (hash, (packet, _)) in hashes.iter_mut().zip(batch) {
                 *hash = Segment::ends(packet).map(|ends| self.core.hash(&ends));
+                if let Some(hash) = *hash {
+                    self.index.prefetch(hash);
+                }
             }
-            self.index.touch(hashes.iter().flatten().copied());
             let mut nodes = [NONE; BATCH];
-            for (node, hash) in nodes.iter_mut().zip(&hashes).take(batch.len()) {
-                *node = hash.and_then(|hash| self.index.find(hash, |_| true)).unwrap_or(NONE);
-            }
-            self.sessions.touch(nodes.iter().copied().take(batch.len()));
-            for (((packet, checksum), hash), node) in batch.iter().zip(&hashes).zip(&nodes) {
+            for at in 0..batch.len() + AHEAD {
+                if let (Some(node), Some(Some(hash))) = (nodes.get_mut(at), hashes.get(at)) {
+                    *node = self.index.find(*hash, |_| true).unwrap_or(NONE);
+                    self.prefetch(*node);
+                }
+                if let Some(soon) = at.checked_sub(AHEAD / 2).and_then(|at| nodes.get(at)) {
+                    self.prefetch_rest(*soon, app);
+                }
+                let Some(at) = at.checked_sub(AHEAD) else { continue };
+                let (Some((packet, checksum)), Some(hash), Some(node)) =
+                    (batch.get(at), hashes.get(at), nodes.get(at))
+                else {
+                    continue;
+                };
                 if !self.receive_plain(now, (packet, *checksum), *node, app) {
                     self.receive_any(now, (packet, *checksum), *hash, app);
                 }

@@ -79,6 +79,12 @@ impl Stack {
         self.offer(id, bytes, true)
     }
 
+    /// Asks for what is kept of a session: for an embedder that knows to whom it will send before long.
+    #[inline]
+    pub fn prefetch_session(&self, id: SessionId) {
+        self.prefetch(id.0);
+    }
+
     fn offer(&mut self, id: SessionId, bytes: u64, more: bool) -> Result<(), SessionError> {
         let tcb = self.sessions.get(id.0).ok_or(SessionError::Unknown)?;
         if tcb.has(Marks::CLOSED) {
