@@ -2,7 +2,8 @@
 //!
 //! Those on which something happens lie whole in a place of their own; of very many, those that wait are packed
 //! ([`Packed`]) where their number is. A session that is asked for is whole. [`AllSessions::settle`] packs those that were not asked for in the
-//! longest time, as long as more than [`WHOLE`] are whole: a run with fewer sessions packs none.
+//! longest time, as long as more than [`WHOLE`] are whole: a run with fewer sessions packs none. Those over datagrams, which have no such form,
+//! stay whole and do not count.
 
 use std::collections::VecDeque;
 
@@ -38,7 +39,7 @@ struct Place {
     session: Session,
     /// The number of the session; of a place without one, the next such place.
     key: u32,
-    /// Whether it has its turn to be packed coming.
+    /// Whether it has its turn to be packed coming; a session without one stays whole.
     in_turn: bool,
 }
 
@@ -50,10 +51,14 @@ pub(crate) struct AllSessions {
     places: Vec<Place>,
     empty: u32,
     whole: usize,
+    /// Those of them that stay whole.
+    staying: usize,
     /// Places whose turn to be packed comes, in this order.
     turns: VecDeque<u32>,
-    /// How many sessions became whole since the last time that some were packed.
+    /// How many sessions became whole since the last look.
     new: usize,
+    /// Whether that look found one to be packed.
+    found: bool,
     most: usize,
 }
 
@@ -65,8 +70,10 @@ impl AllSessions {
             places: Vec::new(),
             empty: NONE,
             whole: 0,
+            staying: 0,
             turns: VecDeque::new(),
             new: 0,
+            found: true,
             // tests have all packed that can be
             most: if cfg!(test) { 0 } else { WHOLE },
         }
@@ -129,6 +136,7 @@ impl AllSessions {
         of.session.clear();
         of.key = std::mem::replace(&mut self.empty, place);
         self.whole -= 1;
+        self.staying -= usize::from(!of.in_turn);
     }
 
     /// The session `key`, whole.
@@ -203,12 +211,12 @@ impl AllSessions {
         self.vacant = key;
     }
 
-    /// Packs those that wait, as far as more are whole than are to be. Those that became whole are made up for, and a few more: what
-    /// this does is bounded by what was done before.
+    /// Packs those that wait, as far as more are whole than are to be. Those that became whole are made up for, and a few more as long as
+    /// there are some to be packed: what this does is bounded by what was done before.
     pub(crate) fn settle(&mut self, sides: &[Side]) {
-        let tries = 2 * std::mem::take(&mut self.new) + 16;
-        for _ in 0..tries {
-            if self.whole <= self.most {
+        let more = if std::mem::take(&mut self.found) { 16 } else { 0 };
+        for _ in 0..2 * std::mem::take(&mut self.new) + more {
+            if self.whole - self.staying <= self.most {
                 break;
             }
             let Some(place) = self.turns.pop_front() else { break };
@@ -217,15 +225,23 @@ impl AllSessions {
                 of.in_turn = false;
                 continue;
             }
-            let side = sides.get(usize::from(of.session.side));
-            match side.and_then(|side| Packed::of(&of.session, side)) {
+            let Some(side) = sides.get(usize::from(of.session.side)) else { continue };
+            if side.script.datagrams {
+                of.in_turn = false;
+                self.staying += 1;
+                continue;
+            }
+            match Packed::of(&of.session, side) {
                 Some(packed) => {
-                    of.in_turn = false;
                     let key = of.key;
                     if let Some(slot) = self.slots.get_mut(key as usize) {
                         *slot = Slot::Packed(packed);
                     }
                     self.leave(place);
+                    if let Some(of) = self.places.get_mut(place as usize) {
+                        of.in_turn = false;
+                    }
+                    self.found = true;
                 }
                 None => self.turns.push_back(place),
             }
