@@ -556,11 +556,13 @@ pub struct Scale {
     pub open: f64,
     /// The same at the end: with TIME-WAIT of all, and all open again.
     pub end: f64,
+    /// What [`bare_walk`] took over as many entries, which is measured beside it.
+    pub walk: f64,
 }
 
 impl Scale {
     fn figures(self) -> [f64; 6] {
-        let Scale { opened, segment, closed, opened_again, open, end } = self;
+        let Scale { opened, segment, closed, opened_again, open, end, walk: _ } = self;
         [opened, segment, closed, opened_again, open, end]
     }
 
@@ -569,7 +571,7 @@ impl Scale {
         let figures: Vec<f64> =
             line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
         let [opened, segment, closed, opened_again, open, end] = figures[..] else { return None };
-        Some(Scale { opened, segment, closed, opened_again, open, end })
+        Some(Scale { opened, segment, closed, opened_again, open, end, walk: 0.0 })
     }
 }
 
@@ -702,7 +704,7 @@ pub fn scale(sessions: usize) -> Result<(), Failure> {
     let opened_again = each_second(begin);
     pair.check()?;
     let end = Memory::of_process()?.bytes() - before;
-    let took = Scale { opened, segment, closed, opened_again, open, end };
+    let took = Scale { opened, segment, closed, opened_again, open, end, walk: 0.0 };
     println!("{}", took.figures().map(|figure| figure.to_string()).join(" "));
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use wirebeat_report::model::{Interval, Report, SessionEnd, SessionReport};
+use wirebeat_report::model::{Interval, Report, SessionEnd};
 use wirebeat_run::{Observer, Options, Progress, Stop, prepare};
 use wirebeat_traffic::scenario::Scenario;
 use wirebeat_units::Nanos;
@@ -13,7 +13,7 @@ use crate::format::{self, NOTHING};
 use crate::frames::{FAR, NEAR};
 use crate::lab::{Failure, Lab};
 use crate::rounds::{Bench, Contestant, Measured, in_turn};
-use crate::sessions::{Tcp, client_is_whole};
+use crate::sessions::Tcp;
 use crate::stats::Ratio;
 use crate::table::Table;
 use crate::verdict::Verdict;
@@ -21,9 +21,9 @@ use crate::wirebeat::whole;
 
 const PROSE: &str = "\
 `examples/mix-provider.yaml` over the cable, clients of our own TCP on one core and servers on the other: seventeen groups, of which some are \
-the two directions of one application; TLS, UDP and all think times are in it. Its bandwidth is raised by a quarter at a time, from 500 Mbit/s on, \
-until it is not carried: sessions fail or expire, or the 99th percentile of their start lateness is above 10 ms. What is counted begins \
-when the first calls have ended. Frames are those that both ends sent, and those of a large packet are counted one by one. The limit is the \
+the two directions of one application; TLS, UDP and all think times are in it. Its bandwidth is raised by a quarter at a time, from 1 Gbit/s on, \
+until it is twice not carried: more than one session in a thousand fails or expires, fewer than 95 % of the bits are sent, or the 99th percentile \
+of the start lateness is above 10 ms. What is counted begins when the first calls have ended. Frames are those that both ends sent, and those of a large packet are counted one by one. The limit is the \
 bare loop of the chapter before, with frames as long as those of the mix are on average: each is written and read by itself. \
 The second table has the start lateness of one group in the mix, and of the same \
 group alone with all the bandwidth; both wait by spinning.";
@@ -46,8 +46,13 @@ const WARM_UP: Nanos = Nanos::from_millis(5000);
 /// How often a run is looked at.
 const LOOK: Nanos = Nanos::from_millis(500);
 /// The first bandwidth in Mbit/s, and how often it is raised at most.
-const FIRST: u64 = 500;
-const RAISED: u32 = 16;
+const FIRST: u64 = 1000;
+const RAISED: u32 = 14;
+/// Runs of a bandwidth that is not carried: one may have met another program of this machine.
+const TRIES: u32 = 2;
+/// Sessions of which one may fail or expire, and the share of the bits that has to be sent.
+const FAILED_OF: u64 = 1000;
+const SENT: f64 = 0.95;
 /// The start lateness up to which a bandwidth counts as carried, in ns.
 const LATE: f64 = 10e6;
 /// What frames of the mix have to reach of those of the bare loop.
@@ -187,10 +192,18 @@ fn chapter(most: &[Measured<Went>], starts: &[Measured<Went>]) -> Chapter {
 fn most(bench: &Bench, tcp: Tcp) -> Result<Went, Failure> {
     let (mut best, mut asked) = (None, FIRST);
     for _ in 0..RAISED {
-        match run(&bench.lab, (tcp, asked, false), bench.time)? {
-            (Some(went), _) => best = Some(went),
-            (None, why) if best.is_none() => return Err(why.into()),
+        let mut why = String::new();
+        let mut carried = None;
+        for _ in 0..TRIES {
+            (carried, why) = run(&bench.lab, (tcp, asked, false), bench.time)?;
+            if carried.is_some() {
+                break;
+            }
+        }
+        match (carried, best) {
+            (None, None) => return Err(why.into()),
             (None, _) => break,
+            (carried, _) => best = carried,
         }
         asked = asked * 5 / 4;
     }
@@ -253,6 +266,9 @@ fn run(
     (went.p50, went.p99) = (of(late.p50)?, of(late.p99)?);
     Ok(match obstacle(&report) {
         Some(why) => (None, why),
+        None if went.bits < SENT * went.asked * 1e6 => {
+            (None, format!("{} Mbit/s were sent", format::number(went.bits / 1e6)))
+        }
         None if went.p99 > LATE => (None, format!("starts are late by {}", format::time(went.p99))),
         None => (Some(went), String::new()),
     })
@@ -260,14 +276,14 @@ fn run(
 
 /// Why a run did not carry what was asked.
 fn obstacle(report: &Report) -> Option<String> {
-    if let Err(why) = client_is_whole(report) {
-        return Some(why.to_string());
-    }
-    let expired = |group: &SessionReport| group.starts.expired.filter(|count| *count > 0);
-    report
-        .sessions
-        .iter()
-        .find_map(|group| Some(format!("{} sessions of {} expired", expired(group)?, group.name)))
+    let clients = || report.sessions.iter().filter(|group| group.end == SessionEnd::Client);
+    let due: u64 = clients().filter_map(|group| group.starts.due).sum();
+    let failed = clients().map(|group| {
+        let there: u64 = group.ends.failed_there().iter().map(|(_, count)| count).sum();
+        there + group.ends.failed_here + group.starts.expired.unwrap_or(0)
+    });
+    let failed: u64 = failed.sum();
+    (failed > due / FAILED_OF).then(|| format!("of {due} sessions {failed} failed or expired"))
 }
 
 /// Counts what ports send and clients open from the warm-up on, and stops a run when that is enough.

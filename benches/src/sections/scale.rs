@@ -6,7 +6,7 @@ use wirebeat_testbed::Program;
 
 use super::Chapter;
 use crate::format::{self, NOTHING};
-use crate::in_memory::{Scale, Turnover};
+use crate::in_memory::{Scale, Turnover, bare_walk};
 use crate::lab::{Failure, Lab};
 use crate::options::Extent;
 use crate::rounds::{Bench, Contestant, Measured, in_turn};
@@ -16,7 +16,7 @@ use crate::verdict::Verdict;
 
 const PROSE: &str = "\
 Both ends of as many sessions as the table says, in one thread of one core and in memory, as in the chapter before: all are opened by \
-handshake, each has one exchange of 100 bytes each way in an order that no cache foresees, all are closed by FIN both ways, and when \
+handshake, each has one exchange of 100 bytes each way in an order that no cache foresees (the bare walk of the chapter before is beside it), all are closed by FIN both ways, and when \
 they have left TIME-WAIT (60 s on the virtual clock) as many are opened again. Timers and meters are on. The memory is what the peak \
 of resident memory and huge pages of the process grew by: the TCP, its tables, the meter and the handles of its program. What a \
 scenario's program keeps for each session comes on top; no BPF map is in it. For comparison, not measured here: WARP17's manual has \
@@ -72,6 +72,8 @@ fn chapter(measured: &[Measured<Scale>], turnover: &Measured<Turnover>, part: us
         "sessions",
         "opened/s",
         "a segment",
+        "bare walk, an entry",
+        "of the walk",
         "closed/s",
         "opened again/s",
         "memory",
@@ -86,12 +88,16 @@ fn chapter(measured: &[Measured<Scale>], turnover: &Measured<Turnover>, part: us
         let shown = |figure: fn(&Scale) -> f64, show: fn(f64) -> String| {
             format::series(&of.series(figure), show)
         };
+        let segment = of.series(|took| took.segment);
+        let of_walk = segment.over(&of.series(|took| took.walk));
         let endpoint: Vec<f64> =
             of.values.iter().map(|took| took.open / (2 * sessions) as f64).collect();
         table.row(vec![
             sessions.to_string(),
             shown(|took| took.opened, format::rate),
-            shown(|took| took.segment, format::time),
+            format::series(&segment, format::time),
+            shown(|took| took.walk, format::time),
+            of_walk.map_or(NOTHING.into(), |ratio| format::ratio(&ratio)),
             shown(|took| took.closed, format::rate),
             shown(|took| took.opened_again, format::rate),
             shown(|took| took.open, gigabytes),
@@ -185,7 +191,8 @@ fn gigabytes(bytes: f64) -> String {
 
 /// What a process of its own says of so many sessions.
 fn one(lab: &Lab, sessions: usize) -> Result<Scale, Failure> {
-    by_itself(lab, &["--scale", &sessions.to_string()], Scale::read)
+    let took = by_itself(lab, &["--scale", &sessions.to_string()], Scale::read)?;
+    Ok(Scale { walk: bare_walk(sessions)?, ..took })
 }
 
 /// What a process of its own prints.
