@@ -144,7 +144,7 @@ impl HalfOpen {
             seq: self.iss.plus(1),
             flags: Flags::ACK,
             // Rounded up, as in `Tcb::announce`.
-            window: (u32::from(syn_ack.window) + (1 << shift) - 1 >> shift) as u16,
+            window: u32::from(syn_ack.window).div_ceil(1 << shift) as u16,
             options: core.timestamps(self.has(Marks::TIMESTAMPS), self.ts_recent, now),
             ..syn_ack
         }
