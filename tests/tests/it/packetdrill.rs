@@ -53,9 +53,10 @@ impl Entry {
         self.name.split('/').next().unwrap_or_default()
     }
 
-    /// The name as Markdown shows it.
+    /// The name as Markdown shows it, with the number of scripts where it is a pattern.
     fn shown(&self) -> String {
-        if self.name.contains('*') { format!("`{}`", self.name) } else { self.name.clone() }
+        let Entry { name, count, .. } = self;
+        if name.contains('*') { format!("`{name}` ({count})") } else { name.clone() }
     }
 }
 
