@@ -36,7 +36,7 @@ test-guest: ## Run the tests that drivers decide in emulated machines with real 
 	@scripts/test-guest.sh $(ARGS)
 
 .PHONY: packetdrill
-packetdrill: ## Run packetdrill's scripts against our own TCP (PACKETDRILL=its checkout; docs/tcp.md)
+packetdrill: ## Run packetdrill's scripts against our own TCP (PACKETDRILL=its checkout; docs/tcp.md; ARGS=--freebsd: FreeBSD's)
 	@scripts/packetdrill.sh $(ARGS)
 
 .PHONY: check

@@ -82,8 +82,8 @@ pub struct Interface {
     splice: extern "C" fn(User, c_int, *mut i64, c_int, *mut i64, usize, c_uint) -> c_int,
 }
 
-/// Fills the table. `flags` are parted by commas: addresses of this side, from which connections leave, and `mtu=` with the largest
-/// packet, which is 1500 bytes otherwise.
+/// Fills the table. `flags` are parted by commas: addresses of this side, from which connections leave, `mtu=` with the largest
+/// packet, which is 1500 bytes otherwise, and `quick_acks=` with the number of segments that are acknowledged without delay at first.
 ///
 /// # Safety
 /// `flags` is null or ends with a zero byte; `interface` is a table of packetdrill's.

@@ -278,6 +278,11 @@ impl World {
             (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT) => wishes.unsent_mark as i32,
             (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT) => wishes.user_timeout as i32,
             (libc::IPPROTO_TCP, libc::TCP_INQ) => wishes.tells_queue.into(),
+            (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE | libc::TCP_KEEPINTVL | libc::TCP_KEEPCNT) => {
+                let at = (name - libc::TCP_KEEPIDLE) as usize;
+                let own = wishes.keep_alive_times.get(at).filter(|own| **own > 0);
+                own.or(system.keep_alive.get(at)).map_or(0, |value| *value as i32)
+            }
             (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => match &info {
                 Some(info) if info.mss > 0 => info.mss.into(),
                 _ if wishes.max_segment > 0 => wishes.max_segment.into(),

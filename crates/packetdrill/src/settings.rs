@@ -11,6 +11,9 @@ use wirebeat_units::Nanos;
 /// Profiles of a stack: a socket has the one with its own number.
 pub const PROFILES: usize = 256;
 
+/// How many segments are acknowledged without delay at first, as in Linux.
+pub const QUICK_ACKS: u8 = 16;
+
 /// The sysctls that the stack has a counterpart for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct System {
@@ -30,7 +33,8 @@ pub struct System {
     restart_after_idle: bool,
     early_retransmit: u32,
     fin_timeout: u32,
-    keep_alive: [u32; 3],
+    /// `tcp_keepalive_time`, `tcp_keepalive_intvl` and `tcp_keepalive_probes`.
+    pub keep_alive: [u32; 3],
 }
 
 /// Socket options that shape segments.
@@ -135,7 +139,7 @@ impl System {
             ecn: self.ecn == 1 || self.ecn == 2 && !opens,
             congestion: if cubic { Congestion::Cubic } else { Congestion::NewReno },
             nagle: !wishes.no_delay,
-            quick_acks: 16,
+            quick_acks: QUICK_ACKS,
             slow_start_step: u8::MAX,
             idle_restart: self.restart_after_idle,
             rto_margin: Nanos::from_millis(200),

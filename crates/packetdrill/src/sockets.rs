@@ -8,7 +8,7 @@ use wirebeat_stack::{
 };
 use wirebeat_units::Nanos;
 
-use crate::settings::{PROFILES, System, Wishes};
+use crate::settings::{PROFILES, QUICK_ACKS, System, Wishes};
 
 /// Descriptors begin here, so that none is one of the kernel's.
 pub const FIRST: i32 = 1 << 20;
@@ -223,6 +223,8 @@ pub struct Sockets {
     pub alarm: Option<Nanos>,
     /// The largest packet.
     pub mtu: u16,
+    /// See `Profile::quick_acks`.
+    quick_acks: u8,
     /// Sources of connections that are not bound.
     pub addresses: Vec<IpAddr>,
     /// Profiles that the stack is to learn, and sessions that change theirs.
@@ -230,6 +232,8 @@ pub struct Sockets {
     next_port: u16,
     /// The time, for what the stack tells of.
     pub now: Nanos,
+    /// Whether it tells of what an ICMP message did.
+    pub is_icmp: bool,
 }
 
 impl Sockets {
@@ -240,18 +244,23 @@ impl Sockets {
             system,
             alarm: None,
             mtu: 1500,
+            quick_acks: QUICK_ACKS,
             addresses: Vec::new(),
             profiles_due: Vec::new(),
             next_port: 32_768,
             now: Nanos::ZERO,
+            is_icmp: false,
         }
     }
 
-    /// Takes what the command line says: addresses of this side and the MTU, parted by commas. Other words are ignored.
+    /// Takes what the command line says, parted by commas: addresses of this side, the MTU, and how many segments are acknowledged
+    /// without delay. Other words are ignored.
     pub fn configure(&mut self, flags: &str) {
         for word in flags.split(',').map(str::trim) {
             if let Some(mtu) = word.strip_prefix("mtu=").and_then(|mtu| mtu.parse().ok()) {
                 self.mtu = mtu;
+            } else if let Some(acks) = word.strip_prefix("quick_acks=") {
+                self.quick_acks = acks.parse().unwrap_or(QUICK_ACKS);
             } else {
                 self.addresses.extend(word.parse::<IpAddr>());
             }
@@ -365,7 +374,7 @@ impl Sockets {
             let Some(socket) = self.get(*number) else { continue };
             let mut profile = self.system.profile_for(&socket.wishes, !socket.is_listening());
             profile.nagle &= !socket.is_followed;
-            profile.mtu = self.mtu;
+            (profile.mtu, profile.quick_acks) = (self.mtu, self.quick_acks);
             let _ = stack.set_profile(*number as u8, profile);
             if let Some(id) = socket.session() {
                 let _ = stack.use_profile(id, *number as u8);
@@ -472,7 +481,7 @@ impl Application for Sockets {
     fn event(&mut self, session: Session, event: Event) {
         let number = session.user as usize;
         let listener = self.listener_of(number);
-        let (system, now) = (self.system.clone(), self.now);
+        let (system, now, is_icmp) = (self.system.clone(), self.now, self.is_icmp);
         let Some(socket) = self.get_mut(number) else { return };
         match event {
             Event::Established => {
@@ -509,13 +518,13 @@ impl Application for Sockets {
                 socket.read_news += 1;
                 socket.write_news += 1;
                 socket.at_end = true;
-                let had_end = socket.closed_stack || socket.shut_write;
                 socket.error = match reason {
                     Reason::InOrder | Reason::Aborted => None,
                     Reason::Refused => Some(Errno(libc::ECONNREFUSED)),
                     Reason::TimedOut => Some(Errno(libc::ETIMEDOUT)),
+                    // That there is no such port or protocol ends it at once.
+                    Reason::Unreachable if is_icmp => Some(Errno(libc::ECONNREFUSED)),
                     Reason::Unreachable => Some(Errno(libc::EHOSTUNREACH)),
-                    Reason::Reset if socket.at_end && had_end => Some(Errno(libc::EPIPE)),
                     Reason::Reset => Some(Errno(libc::ECONNRESET)),
                 };
             }

@@ -2,7 +2,7 @@
 //!
 //! Linux counts its congestion window in segments, the stack in bytes: sizes are divided by the session's MSS.
 
-use wirebeat_stack::{Info, Phase, State};
+use wirebeat_stack::{Agreed, Info, Phase, State};
 use wirebeat_units::Nanos;
 
 use crate::sockets::Socket;
@@ -19,6 +19,7 @@ mod at {
     pub const RETRANSMITS: usize = 2;
     pub const PROBES: usize = 3;
     pub const BACKOFF: usize = 4;
+    pub const OPTIONS: usize = 5;
     pub const RTO: usize = 8;
     pub const SND_MSS: usize = 16;
     pub const RCV_MSS: usize = 20;
@@ -97,12 +98,19 @@ pub fn write(now: Nanos, socket: &Socket, info: Option<&Info>) -> [u8; LEN] {
         Phase::Recovery => 3,
         Phase::Loss => 4,
     };
+    // TCPI_OPT_TIMESTAMPS and so on.
+    let Agreed { timestamps, sack, window_scaling, ecn } = info.agreed;
+    let options = [timestamps, sack, window_scaling, ecn]
+        .into_iter()
+        .rev()
+        .fold(0, |bits, agreed| bits << 1 | u8::from(agreed));
     for (at, value) in [
         (at::STATE, state_number(info.state)),
         (at::CA_STATE, phase),
         (at::RETRANSMITS, if info.probing { 0 } else { info.retries }),
         (at::PROBES, if info.probing { info.retries } else { 0 }),
         (at::BACKOFF, info.backoff),
+        (at::OPTIONS, options),
     ] {
         if let Some(place) = bytes.get_mut(at) {
             *place = value;

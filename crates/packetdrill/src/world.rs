@@ -5,11 +5,13 @@
 //! the call returns, waits until packetdrill has read the clock: otherwise the end of the call would be read too late.
 
 use std::collections::VecDeque;
+use std::fs;
+use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use wirebeat_stack::{Checksum, Limits, Stack, Transmit};
+use wirebeat_stack::{Checksum, Limits, Stack, State, Transmit};
 use wirebeat_units::Nanos;
 
 use crate::ready::Sets;
@@ -38,6 +40,7 @@ pub struct World {
     pub sockets: Sockets,
     out: Queue,
     waiting: Waiting,
+    states: Option<StatesFile>,
 }
 
 /// Packets that the stack sent, with their times.
@@ -57,6 +60,47 @@ impl Transmit for Queue {
 
     fn commit(&mut self) {
         self.packets.push_back((self.now, std::mem::take(&mut self.buffer)));
+    }
+}
+
+/// A file with the states of all sessions, a line each, for commands of scripts that look at the kernel's elsewhere.
+#[derive(Debug)]
+struct StatesFile {
+    path: PathBuf,
+    written: String,
+}
+
+impl StatesFile {
+    /// States as FreeBSD names them.
+    const NAMES: [(State, &str); 10] = [
+        (State::SynSent, "SYN_SENT"),
+        (State::SynReceived, "SYN_RCVD"),
+        (State::Established, "ESTABLISHED"),
+        (State::CloseWait, "CLOSE_WAIT"),
+        (State::FinWait1, "FIN_WAIT_1"),
+        (State::Closing, "CLOSING"),
+        (State::LastAck, "LAST_ACK"),
+        (State::FinWait2, "FIN_WAIT_2"),
+        (State::TimeWait, "TIME_WAIT"),
+        (State::Closed, "CLOSED"),
+    ];
+
+    /// The one that the environment names.
+    fn of_environment() -> Option<StatesFile> {
+        let path = std::env::var_os("WIREBEAT_PACKETDRILL_STATES")?.into();
+        Some(StatesFile { path, written: String::from("?") })
+    }
+
+    fn update(&mut self, stack: &Stack) {
+        let counters = stack.counters();
+        let lines = |(state, name)| {
+            format!("packetdrill {name}\n").repeat(counters.in_state(state) as usize)
+        };
+        let text: String = Self::NAMES.into_iter().map(lines).collect();
+        // A command that finds no file, or an old one, fails its script.
+        if text != self.written && fs::write(&self.path, &text).is_ok() {
+            self.written = text;
+        }
     }
 }
 
@@ -82,6 +126,7 @@ impl World {
             sockets: Sockets::new(system),
             out: Queue::default(),
             waiting: Waiting::default(),
+            states: StatesFile::of_environment(),
         }
     }
 
@@ -91,7 +136,9 @@ impl World {
         match (packet.first().map(|first| first >> 4), packet.get(9), packet.get(6)) {
             // ICMP of IPv4, ICMPv6.
             (Some(4), Some(1), _) | (Some(6), _, Some(58)) => {
+                self.sockets.is_icmp = true;
                 self.stack.receive_icmp(self.now, packet, &mut self.sockets);
+                self.sockets.is_icmp = false;
             }
             _ => self.stack.receive(self.now, packet, Checksum::Verify, &mut self.sockets),
         }
@@ -111,6 +158,9 @@ impl World {
             }
         }
         self.waiting.happened += 1;
+        if let Some(states) = &mut self.states {
+            states.update(&self.stack);
+        }
     }
 
     /// Time passes until `until`.

@@ -40,9 +40,10 @@ impl ActiveTcb<'_> {
             return Fate::Keep;
         }
         if segment.flags.has(Flags::RST) {
-            // RFC 5961 §3.2: only the exact number resets.
+            // RFC 5961 §3.2: only the exact number resets. Half-open here is who opened it itself: it was refused.
             if segment.seq == self.rcv_nxt {
-                return Fate::Close(Reason::Reset);
+                let is_refused = self.state == State::SynReceived;
+                return Fate::Close(if is_refused { Reason::Refused } else { Reason::Reset });
             }
             self.challenge(core, cx);
             return Fate::Keep;
@@ -223,9 +224,11 @@ impl ActiveTcb<'_> {
         self.marks.0 |= agreed(Marks::TIMESTAMPS, timestamps.is_some())
             | agreed(Marks::SACK, options.sack_permitted && profile.sack)
             | agreed(Marks::ECN, ecn && profile.ecn);
-        match (options.window_shift, profile.shift()) {
-            (Some(peer), Some(own)) => self.set_shifts(peer, own),
-            _ => self.set_shifts(0, 0),
+        // The own shift is the one that the SYN told, whatever the profile says by now.
+        let own = self.rcv_shift();
+        match options.window_shift.filter(|_| profile.window_scaling) {
+            Some(peer) => self.set_shifts(peer, own),
+            None => self.set_shifts(0, 0),
         }
         let version = if self.has(Marks::V6) {
             wirebeat_wire::ip::Version::V6

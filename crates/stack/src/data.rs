@@ -48,6 +48,7 @@ impl ActiveTcb<'_> {
         let before = if start.is_before(self.rcv_nxt) { self.rcv_nxt.since(start) } else { 0 };
         let old = bytes.len().min(before as usize);
         core.counters.arrivals.duplicate_bytes += old as u64;
+        let is_repeated = self.note_duplicate(core, start, old, bytes.len());
         if old > 0 && !core.fault(Fault::DuplicateDelivered) {
             bytes = bytes.get(old..).unwrap_or_default();
         }
@@ -65,7 +66,12 @@ impl ActiveTcb<'_> {
             return Fate::Keep;
         }
         if start == self.rcv_nxt {
-            self.in_order(core, cx, bytes, fin)
+            let fate = self.in_order(core, cx, bytes, fin);
+            if is_repeated {
+                // What came twice is told of the segment that came last (RFC 2883 §4, rule 1).
+                self.acks_owed = self.acks_owed.max(1);
+            }
+            fate
         } else {
             self.out_of_order(
                 core,
@@ -194,9 +200,6 @@ impl ActiveTcb<'_> {
         core.counters.arrivals.out_of_order_bytes += u64::from(fresh);
         core.counters.arrivals.duplicate_bytes +=
             (bytes.len() as u64).saturating_sub(u64::from(fresh));
-        if fresh == 0 && !bytes.is_empty() {
-            self.remember_duplicate(core, range);
-        }
         let offset = self.received + u64::from(range.start.since(self.rcv_nxt));
         self.hand_over(cx, &before, range, bytes, offset);
         Fate::Keep
@@ -228,6 +231,25 @@ impl ActiveTcb<'_> {
             }
             at = end;
         }
+    }
+
+    /// Remembers the first of `len` bytes at `start` that came before, of which `old` are below `rcv_nxt`: a part of a segment is told too
+    /// (RFC 2883 §4.2). Whether there is one.
+    #[inline]
+    fn note_duplicate(&mut self, core: &mut Core, start: Seq, old: usize, len: usize) -> bool {
+        if old == 0 && self.flight.reassembly == NONE {
+            return false;
+        }
+        let end = start.plus(if old > 0 { old } else { len } as u32);
+        let range = Range::new(start, end);
+        let duplicate = match old {
+            0 => core.ranges.get(self.flight.reassembly).and_then(|ranges| ranges.first_in(range)),
+            _ => Some(range),
+        };
+        if let Some(duplicate) = duplicate {
+            self.remember_duplicate(core, duplicate);
+        }
+        duplicate.is_some()
     }
 
     /// Remembers what came twice, to tell it with the next acknowledgment (RFC 2883 §4).
@@ -325,11 +347,14 @@ impl Tcb {
         field as u16
     }
 
-    /// Where the window could end now, and the size of the buffer.
+    /// Where the window could end now, and its largest size. A buffer that is larger than what can be announced fills first where
+    /// it is larger.
     #[inline]
     fn free_edge(&self, core: &Core) -> (Seq, u32) {
-        let buffer = core.profile(self.profile).buffer(self.rcv_shift());
-        (self.rcv_nxt.plus(buffer.saturating_sub(self.unread)), buffer)
+        let profile = core.profile(self.profile);
+        let largest = profile.buffer(self.rcv_shift());
+        let free = profile.window.saturating_sub(self.unread).min(largest);
+        (self.rcv_nxt.plus(free), largest)
     }
 
     /// Whether the window could open by so much that the peer is to hear of it at once: by a segment or half the buffer, and to

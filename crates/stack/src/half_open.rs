@@ -31,8 +31,8 @@ pub(crate) struct HalfOpen {
     pub sent: u8,
     /// When the answer was sent first, in microseconds: the handshake is a round trip as any other.
     pub sent_at: u32,
-    /// The peer's shift, where windows are scaled.
-    shift: Option<u8>,
+    /// The peer's shift and the one that was told, where windows are scaled.
+    shifts: Option<(u8, u8)>,
     is_taken: bool,
 }
 
@@ -57,7 +57,7 @@ impl Slot for HalfOpen {
             profile: 0,
             sent: 0,
             sent_at: 0,
-            shift: None,
+            shifts: None,
             is_taken: false,
         }
     }
@@ -102,7 +102,7 @@ impl HalfOpen {
             profile,
             sent: 0,
             sent_at: 0,
-            shift: options.window_shift.filter(|_| wishes.window_scaling),
+            shifts: options.window_shift.zip(wishes.shift()),
             is_taken: true,
         }
     }
@@ -116,7 +116,7 @@ impl HalfOpen {
         let profile = *core.profile(self.profile);
         let options = Options {
             mss: Some(profile.announced_mss(tuple.version())),
-            window_shift: profile.shift().filter(|_| self.shift.is_some()),
+            window_shift: self.shifts.map(|(_, own)| own),
             sack_permitted: self.has(Marks::SACK),
             ..core.timestamps(self.has(Marks::TIMESTAMPS), self.ts_recent, now)
         };
@@ -133,6 +133,20 @@ impl HalfOpen {
             ttl: profile.ttl,
             identification: core.identification(),
             dont_fragment: profile.dont_fragment,
+        }
+    }
+
+    /// What tells a peer where this side is, without its SYN (RFC 5961 §3.2).
+    pub fn acknowledgment(&self, core: &mut Core, tuple: &Tuple, now: Nanos) -> Outgoing {
+        let shift = self.shifts.map_or(0, |(_, own)| own);
+        let syn_ack = self.syn_ack(core, tuple, now);
+        Outgoing {
+            seq: self.iss.plus(1),
+            flags: Flags::ACK,
+            // Rounded up, as in `Tcb::announce`.
+            window: u32::from(syn_ack.window).div_ceil(1 << shift) as u16,
+            options: core.timestamps(self.has(Marks::TIMESTAMPS), self.ts_recent, now),
+            ..syn_ack
         }
     }
 
@@ -159,7 +173,7 @@ impl HalfOpen {
             user: self.user,
             ..Tcb::CLOSED
         };
-        if let (Some(peer), Some(own)) = (self.shift, profile.shift()) {
+        if let Some((peer, own)) = self.shifts {
             tcb.set_shifts(peer, own);
         }
         if tcb.has(Marks::TIMESTAMPS) {

@@ -89,5 +89,5 @@ pub use api::{
 pub use counters::{Arrivals, Counters, DataBytes, Icmp, Recoveries, Segments, Sessions};
 pub use profile::{Congestion, KeepAlive, OutOfOrder, Profile, Reading};
 pub use segment::{Checksum, Tuple};
-pub use stack::{Forged, ForgedSegment, Info, Open, Phase, Place, Stack};
+pub use stack::{Agreed, Forged, ForgedSegment, Info, Open, Phase, Place, Stack};
 pub use tcb::State;

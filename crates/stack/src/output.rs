@@ -545,14 +545,19 @@ impl ActiveTcb<'_> {
     ) -> bool {
         let profile = *core.profile(self.profile);
         let with_ack = self.state == State::SynReceived;
+        if !with_ack && self.snd_nxt == self.snd_una {
+            // What is told first holds: the profile may change before the peer answers.
+            self.set_shifts(0, profile.shift().unwrap_or(0));
+        }
         let agreed = |marks: Marks, wish: bool| if with_ack { self.has(marks) } else { wish };
         let has_timestamps = agreed(Marks::TIMESTAMPS, profile.timestamps);
         // An answer scales windows if the peer's SYN did, which shows in the shifts only where they are not 0: both ways are
         // 0 without scaling, and then the option would be wrong.
-        let scales = !with_ack || self.snd_shift() > 0 || self.rcv_shift() > 0;
+        let scales =
+            profile.window_scaling && (!with_ack || self.snd_shift() > 0 || self.rcv_shift() > 0);
         let options = Options {
             mss: Some(profile.announced_mss(tuple.version())),
-            window_shift: profile.shift().filter(|_| scales),
+            window_shift: scales.then_some(self.rcv_shift()),
             sack_permitted: agreed(Marks::SACK, profile.sack),
             ..core.timestamps(has_timestamps, self.ts_recent, cx.now)
         };
@@ -589,7 +594,10 @@ impl ActiveTcb<'_> {
         } else {
             segments.retransmitted_syn += 1;
             core.note_sent(self.profile, 0, 1);
-            self.set(Marks::SYN_REPEATED);
+            // The answer to a SYN that crossed ours is no repetition of ours, of which RFC 5681 §3.1 and RFC 6298 §5.7 speak.
+            if !with_ack || self.flight.retries > 0 {
+                self.set(Marks::SYN_REPEATED);
+            }
             if !core.fault(Fault::NoKarn) {
                 self.clear(Marks::TIMING);
             }

@@ -62,7 +62,7 @@ pub struct Profile {
     pub mtu: u16,
     /// The MSS to announce and never to exceed, where it is to be less than the MTU gives.
     pub mss: Option<u16>,
-    /// The receive window in bytes; at most 65,535 without window scaling, and 2^30 with it.
+    /// The receive buffer in bytes. Of what is free in it, at most 65,535 bytes are announced without window scaling, and 2^30 with it.
     pub window: u32,
     /// Whether windows are scaled (RFC 7323 §2).
     pub window_scaling: bool,
@@ -200,7 +200,7 @@ impl Profile {
         self.window_scaling.then(|| needed(self.window).unwrap_or(WINDOW_SHIFT_MAX))
     }
 
-    /// The receive window that can be announced with `shift`.
+    /// The largest receive window that can be announced with `shift`.
     #[inline]
     pub fn buffer(&self, shift: u8) -> u32 {
         self.window.min(0xffff << shift.min(WINDOW_SHIFT_MAX)).min(1 << 30)

@@ -108,6 +108,13 @@ impl Ranges {
         self.as_slice().iter().copied().find(|range| !range.start.is_before(seq))
     }
 
+    /// The first run of numbers in `within` that they hold; `None` where they hold none.
+    pub fn first_in(&self, within: Range) -> Option<Range> {
+        let common =
+            |range: &Range| Range::new(range.start.max(within.start), range.end.min(within.end));
+        self.as_slice().iter().map(common).find(|common| common.start.is_before(common.end))
+    }
+
     /// The last range.
     pub fn last(&self) -> Option<Range> {
         self.as_slice().last().copied()
@@ -235,6 +242,11 @@ mod tests {
                 let within = Range::new(seq, seq.plus(len));
                 let bits = model[at as usize..(at + len) as usize].iter().filter(|bit| **bit).count();
                 prop_assert_eq!(ranges.count_in(within) as usize, bits);
+                let first = (at..at + len).find(|at| model[*at as usize]).map(|first| {
+                    let end = (first..at + len).find(|at| !model[*at as usize]);
+                    Range::new(Seq(base).plus(first), Seq(base).plus(end.unwrap_or(at + len)))
+                });
+                prop_assert_eq!(ranges.first_in(within), first);
                 for pair in ranges.as_slice().windows(2) {
                     prop_assert!(pair[0].end.is_before(pair[1].start), "they touch");
                 }

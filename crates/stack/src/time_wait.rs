@@ -110,7 +110,12 @@ impl TimeWait {
         if segment.flags.has(Flags::FIN) && segment.end() == self.rcv_nxt {
             return Answer::Restart;
         }
-        if segment.seq_len() > 0 { Answer::Acknowledge } else { Answer::Nothing }
+        // Without ACK it is dropped, unless it lies outside the window (RFC 9293 §3.10.7.4, first and fifth).
+        let is_dropped = !segment.flags.has(Flags::ACK)
+            && segment.seq.is_in(self.rcv_nxt, u32::from(self.window).max(1));
+        // Behind the FIN there is no number but one, at which an acknowledgment asks for nothing.
+        let is_last = segment.seq == self.rcv_nxt && segment.seq_len() == 0;
+        if is_dropped || is_last { Answer::Nothing } else { Answer::Acknowledge }
     }
 
     /// The acknowledgment of all.

@@ -144,7 +144,7 @@ impl Stack {
             }),
             Some(Kind::HalfOpen(at)) => self.half_open_arrival(now, at, hash, segment, app),
             Some(Kind::TimeWait(at)) => self.time_wait_arrival(now, at, hash, segment, app),
-            None => self.unknown(now, segment, hash, None, app),
+            None => self.unknown(now, segment, hash, app),
         }
     }
 }

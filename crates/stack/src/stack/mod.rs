@@ -112,6 +112,21 @@ pub struct Info {
     pub probing: bool,
     /// How often the timeout is doubled.
     pub backoff: u8,
+    /// What both sides agreed on.
+    pub agreed: Agreed,
+}
+
+/// What the SYNs of both sides agreed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Agreed {
+    /// Timestamps (RFC 7323 §3).
+    pub timestamps: bool,
+    /// Selective acknowledgments (RFC 2018).
+    pub sack: bool,
+    /// Shifted windows (RFC 7323 §2); not where both shifts are 0, which is the same as none.
+    pub window_scaling: bool,
+    /// Explicit congestion notification (RFC 3168).
+    pub ecn: bool,
 }
 
 /// What a sender is recovering from.
@@ -239,6 +254,12 @@ impl Stack {
             retries: tcb.flight.retries,
             probing: matches!(tcb.timer, Timer::Persist | Timer::KeepAlive),
             backoff: tcb.flight.backoff,
+            agreed: Agreed {
+                timestamps: tcb.has(Marks::TIMESTAMPS),
+                sack: tcb.has(Marks::SACK),
+                window_scaling: tcb.snd_shift() > 0 || tcb.rcv_shift() > 0,
+                ecn: tcb.has(Marks::ECN),
+            },
         })
     }
 

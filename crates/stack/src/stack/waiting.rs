@@ -19,7 +19,6 @@ impl Stack {
         now: Nanos,
         segment: &Segment<'_>,
         hash: u32,
-        after: Option<Seq>,
         app: &mut A,
     ) {
         if segment.flags.has(Flags::RST) {
@@ -27,14 +26,15 @@ impl Stack {
             return;
         }
         let is_syn = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
-        if !is_syn || segment.flags.has(Flags::FIN) {
+        // A FIN or data with a SYN comes again once that is answered (RFC 9293 §3.10.7.2 lets them wait).
+        if !is_syn {
             self.core.counters.arrivals.no_session += 1;
             self.core.reset_reply(segment);
             return;
         }
         match app.accept(&segment.tuple) {
             Accept::Session { profile, user } => {
-                self.half_open(now, segment, hash, (profile, user), after)
+                self.half_open(now, segment, hash, (profile, user), None)
             }
             Accept::Refuse => {
                 self.core.counters.arrivals.no_session += 1;
@@ -101,22 +101,18 @@ impl Stack {
                 self.core.counters.sessions.half_open_reset += 1;
                 self.drop_half_open(at);
             } else if segment.seq.is_in(rcv_nxt, window) {
-                self.core.counters.arrivals.challenged += 1;
-                if self.core.challenge(now) {
-                    self.core.ready.push(node);
-                }
+                self.challenge_half_open(now, at, segment);
+            }
+            return;
+        }
+        if is_same_syn {
+            if self.core.answers_repeat(now) {
+                self.core.ready.push(node);
             }
             return;
         }
         if segment.flags.has(Flags::SYN) {
-            // The same SYN again, or one that may be forged: the answer tells where we are.
-            let may = match is_same_syn {
-                true => self.core.answers_repeat(now),
-                false => self.core.challenge(now),
-            };
-            if may {
-                self.core.ready.push(node);
-            }
+            self.challenge_half_open(now, at, segment);
             return;
         }
         if !segment.flags.has(Flags::ACK) {
@@ -149,6 +145,17 @@ impl Stack {
         });
     }
 
+    /// Answers a segment that may be forged, within the limit.
+    fn challenge_half_open(&mut self, now: Nanos, at: u32, segment: &Segment<'_>) {
+        self.core.counters.arrivals.challenged += 1;
+        let Some(entry) = self.half_open.get(at).filter(|_| self.core.challenge(now)) else {
+            return;
+        };
+        let profile = entry.profile;
+        let outgoing = entry.acknowledgment(&mut self.core, &segment.tuple, now);
+        self.core.reply(outgoing, Some(profile));
+    }
+
     fn drop_half_open(&mut self, at: u32) {
         let node = self.half_open_node(at);
         let (Some(tuple), Some(entry)) =
@@ -178,11 +185,14 @@ impl Stack {
         match answer {
             Answer::Nothing => return,
             Answer::Reopen => {
-                let after = entry.snd_nxt;
-                self.core.counters.sessions.time_wait_reused += 1;
-                self.drop_time_wait(at);
-                self.unknown(now, segment, hash, Some(after), app);
-                return;
+                // Where nobody takes it, it does not end the protection either.
+                if let Accept::Session { profile, user } = app.accept(&segment.tuple) {
+                    let after = entry.snd_nxt;
+                    self.core.counters.sessions.time_wait_reused += 1;
+                    self.drop_time_wait(at);
+                    self.half_open(now, segment, hash, (profile, user), Some(after));
+                    return;
+                }
             }
             Answer::Restart => {
                 entry.deadline = Tick::after(now, self.core.profile(entry.profile).time_wait);

@@ -2,6 +2,7 @@
 
 mod any_segment;
 mod defects;
+mod freebsd;
 mod handshake;
 mod icmp;
 mod large;
