@@ -446,6 +446,10 @@ impl Conversations {
             return self.message_timed_out(now, key);
         }
         let Some(session) = self.session(key) else { return };
+        if is_datagrams && session.finished && fate.is_none() && session.out.is_taken() {
+            // it has said all: the network is about to end it
+            return self.set_alarm(key, now.saturating_add(timeout));
+        }
         if session.wait == Wait::Protocol && session.protocol.is_idle() {
             // a server leaves a connection on which nothing happens, as servers do
             session.protocol = Protocol::None;

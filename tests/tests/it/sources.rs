@@ -10,7 +10,7 @@ use crate::rust::{Code, Token};
 use crate::workspace::Workspace;
 
 /// Where `unsafe` may stand, from the root of the repository.
-const UNSAFE: [&str; 10] = [
+const UNSAFE: [&str; 11] = [
     "crates/engine-linux/",
     "crates/engine-dpdk/",
     "crates/host/src/card/ioctl.rs",
@@ -19,6 +19,7 @@ const UNSAFE: [&str; 10] = [
     "crates/host/src/socket_options.rs",
     "crates/host/src/tcp_info.rs",
     "crates/packetdrill/src/abi.rs",
+    "crates/stack/src/prefetch.rs",
     "crates/testbed/src/card_clock.rs",
     "crates/testbed/src/tunnel.rs",
 ];

@@ -177,3 +177,19 @@ fn sources_of_datagrams_keep_no_memory_for_what_was_sent_back() {
     served.pass(Nanos::from_micros(10));
     assert_eq!((served.counts().responses, held(&served)), (1002, 0));
 }
+
+#[test]
+fn a_server_of_datagrams_that_is_closed_does_not_time_out_before_it_has_ended() {
+    let program = "{ request-response: { request: 35B, response: 51B } }";
+    let mut served = Served::new(&format!("program: {program}, transport: udp, timeout: 2s"));
+    let session = served.accept();
+    served.converse.programs.message(served.now, session, &[0; 35]);
+    served.pass(Nanos::from_millis(1900));
+    served.converse.programs.close_all(served.now);
+    served.pass(Nanos::from_secs(5));
+    assert_eq!((served.converse.stack.finished, served.converse.stack.aborted), (1, 0));
+    let (now, stats) = (served.now, ConnectionStats::default());
+    served.converse.programs.ended(now, session, Reason::InOrder, stats);
+    let counts = served.counts();
+    assert_eq!((counts.responses, counts.in_order, counts.timed_out), (1, 1, 0), "{counts:#?}");
+}
