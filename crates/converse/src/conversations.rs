@@ -531,6 +531,13 @@ impl Conversations {
         }
     }
 
+    /// Of groups whose stop has come, those that wait for their turn start no more.
+    pub(crate) fn drop_late(&mut self, now: Nanos) {
+        for group in self.groups.iter_mut().filter(|group| group.stop <= now) {
+            drop_queued(group, &mut self.sides);
+        }
+    }
+
     /// When the next group stops after `now`.
     pub fn next_stop(&self, now: Nanos) -> Option<Nanos> {
         self.groups.iter().map(|group| group.stop).filter(|stop| *stop > now).min()

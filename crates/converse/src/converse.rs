@@ -384,6 +384,7 @@ impl<S: Stack> Converse<S> {
     fn stop_groups(&mut self, now: Nanos) {
         let next = self.programs.next_stop(now);
         if std::mem::replace(&mut self.next_stop, next) != next {
+            self.programs.drop_late(now);
             self.programs.end_endless(now);
         }
     }

@@ -482,7 +482,8 @@ fn simple(op: &Op, session: &mut Session, side: &mut Side, now: Nanos) -> Outcom
                 let n = session.draw();
                 let until = now.saturating_add(law.get(n));
                 session.pace = Some(until);
-                Outcome::Until(until)
+                // without time to pass it is as no wait, so that a loop of such ends as one without them
+                if until > now { Outcome::Until(until) } else { Outcome::Next }
             }
             None => Outcome::Next,
         },

@@ -97,7 +97,9 @@ impl Conversations {
     }
 
     /// Closes a session in order.
-    fn close(&mut self, _now: Nanos, key: SessionKey) {
+    fn close(&mut self, now: Nanos, key: SessionKey) {
+        // a time that it waited for is no end of its patience
+        self.set_alarm(key, now.saturating_add(self.timeout(key)));
         let Some((session, side)) = self.both(key) else { return };
         // a server that answers each datagram by itself has nothing left to do
         if !side.answers_messages() {

@@ -43,6 +43,14 @@ impl FrameRate {
         self.frames as f64 * 1e9 / self.per.get().max(1) as f64
     }
 
+    /// As it is written of sessions, messages and what else is no frame: `"9.9/s"`, or the fraction for rates without a short decimal.
+    pub fn per_second_text(&self) -> String {
+        match self.to_string() {
+            decimal if decimal.ends_with("pps") => format!("{}/s", self.per_second()),
+            fraction => fraction,
+        }
+    }
+
     /// The fraction in lowest terms.
     fn lowest(&self) -> (u128, u128) {
         lowest(self.frames.into(), self.per.get().into())
@@ -160,6 +168,16 @@ mod tests {
 
     fn rate(frames: u64, per_ns: u64) -> FrameRate {
         FrameRate { frames, per: Nanos::new(per_ns) }
+    }
+
+    #[test]
+    fn rates_of_other_things_have_no_unit_of_frames_and_are_read_back() {
+        for text in ["9.9/s", "1000000/s", "0.4/s", "1/3s", "7/1min"] {
+            let rate: FrameRate = text.parse().unwrap();
+            assert_eq!(rate.per_second_text().parse::<FrameRate>().unwrap(), rate, "{text}");
+        }
+        let told = |text: &str| text.parse::<FrameRate>().unwrap().per_second_text();
+        assert_eq!([told("9.9pps"), told("2.5kpps"), told("3Mpps")], ["9.9/s", "2500/s", "3000000/s"]);
     }
 
     #[test]

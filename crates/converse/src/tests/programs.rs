@@ -192,6 +192,10 @@ fn what_is_beyond_the_limit_expires_or_waits() {
     assert_eq!((client.counts.opened, client.counts.expired, client.most_open), (5, 15, 5));
     let (client, _) = run(&format!("{slow}, limit: {{ open: 5, beyond: queue }}"));
     assert_eq!((client.counts.in_order, client.counts.expired, client.most_open), (20, 0, 5));
+    // nor does one that waits start behind the stop
+    let queued = format!("{slow}, limit: {{ open: 5, beyond: queue }}, stop: 40ms");
+    let (of_stopped, _) = run(&queued);
+    assert_eq!((of_stopped.counts.opened, of_stopped.counts.expired), (10, 10));
     let lateness = client.lateness.moments;
     assert!(lateness.max > 60_000_000, "{lateness:?}");
     let response = client.time(SessionTime::Response);
@@ -264,7 +268,7 @@ fn an_unlimited_repetition_of_nothing_ends() {
 }
 
 #[test]
-fn waiting_for_no_time_does_not_keep_the_loop_from_its_end() {
+fn a_repetition_that_waits_for_no_time_is_given_up_as_one_that_does_not_wait() {
     let steps = "{ client: [ repeat: { times: 4000000000, steps: [ think: 0s ] } ] }";
     let text = format!(
         "ports: {{ a: {{}} }}\nsessions: {{ x: {{ from: a, servers: {{ addresses: 10.0.2.9, ports: 80 }}, count: 1, \
@@ -281,7 +285,7 @@ fn waiting_for_no_time_does_not_keep_the_loop_from_its_end() {
     converse.close_all(now);
     converse.abort_all(now);
     let (_, _, counts) = converse.programs.sides().next().unwrap();
-    assert_eq!((counts.opened, counts.unfinished), (1, 1), "{counts:#?}");
+    assert_eq!((counts.opened, counts.abandoned), (1, 1), "{counts:#?}");
 }
 
 /// Runs the groups `text` between `a` and `b` in memory, and shows the counts of clients at each of `times` after the begin.

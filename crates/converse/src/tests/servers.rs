@@ -193,3 +193,15 @@ fn a_server_of_datagrams_that_is_closed_does_not_time_out_before_it_has_ended() 
     let counts = served.counts();
     assert_eq!((counts.responses, counts.in_order, counts.timed_out), (1, 1, 0), "{counts:#?}");
 }
+
+/// The time that a session waited for comes after its end was asked for: it is no reason to reset it.
+#[test]
+fn a_session_that_the_end_of_the_run_closes_is_not_reset_at_the_time_that_it_waited_for() {
+    let steps = "{ steps: { client: [ wait-close ], server: [ think: 2s ] } }";
+    let mut served = Served::new(&format!("program: {steps}, timeout: 60s"));
+    served.accept();
+    served.pass(Nanos::from_millis(1900));
+    served.converse.programs.close_all(served.now);
+    served.pass(Nanos::from_secs(5));
+    assert_eq!((served.converse.stack.finished, served.converse.stack.aborted), (1, 0));
+}

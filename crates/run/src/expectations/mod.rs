@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use wirebeat_report::model::{Expectation, Expected, Interval, Report, Stats};
 use wirebeat_traffic::scenario::expect::Statistic;
 use wirebeat_traffic::scenario::{FlowExpectation, Scenario, session};
-use wirebeat_units::{Comparison, human};
+use wirebeat_units::{Comparison, Nanos, human};
 
 pub(crate) use watched::{Watched, Watching};
 
@@ -25,6 +25,8 @@ pub(crate) struct Expectations {
     of_all: Vec<FlowExpectation>,
     of_flows: BTreeMap<String, Vec<FlowExpectation>>,
     of_sessions: BTreeMap<String, Vec<session::Expectation>>,
+    /// When groups of sessions stop, as far as that is said.
+    stops: BTreeMap<String, Nanos>,
 }
 
 impl Expectations {
@@ -37,7 +39,14 @@ impl Expectations {
             all.retain(|expectation| expectation.each_interval);
             (name.clone(), all)
         });
+        let stops = scenario.sessions.iter().filter_map(|(name, group)| {
+            // that of a group that waits for another begins with it
+            let own = group.stop.filter(|_| group.after.is_none());
+            let stop = own.into_iter().chain(scenario.run.time).min()?;
+            Some((name.clone(), stop))
+        });
         Expectations {
+            stops: stops.collect(),
             of_all: scenario.expected_of_all(),
             of_flows: flows.filter(|(_, all)| !all.is_empty()).collect(),
             of_sessions: groups.filter(|(_, all)| !all.is_empty()).collect(),
@@ -102,7 +111,8 @@ impl Expectations {
                 self.of_sessions.get(&group.name)?.iter().enumerate().map(|(place, one)| {
                     let mine =
                         watched.and_then(|watched| watched.of_group(&group.name, place, told));
-                    sessions::judge_intervals(one, group, (report, mine))
+                    let stop = self.stops.get(&group.name).copied();
+                    sessions::judge_intervals(one, (group, stop), (report, mine))
                 });
             Some(judged.collect::<Vec<_>>())
         };

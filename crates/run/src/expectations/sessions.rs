@@ -7,7 +7,7 @@ use wirebeat_report::model::{
 };
 use wirebeat_traffic::scenario::session::Expectation;
 use wirebeat_traffic::scenario::session::expect::{BIT_RATES, Measured, SessionLimit, Whole};
-use wirebeat_units::human;
+use wirebeat_units::{Nanos, human};
 
 use super::intervals::{self, OneInterval};
 use super::watched::OfGroup;
@@ -30,8 +30,8 @@ pub(crate) fn judge(expectation: &Expectation, group: GroupMeasures<'_>) -> mode
     let count = |count: u64| Found::exactly(count as f64);
     let found = match &expectation.measured {
         Measured::Counter(name) => match expectation.limit {
-            SessionLimit::Number(_) => count(counter(name, summary)),
             SessionLimit::Share(_) => share(name, group),
+            _ => count(counter(name, summary)),
         },
         Measured::Status(statuses) => {
             let mine = summary.statuses.iter().filter(|(status, _)| statuses.contains(**status));
@@ -55,13 +55,20 @@ pub(crate) fn judge(expectation: &Expectation, group: GroupMeasures<'_>) -> mode
     asked(expectation).decide(found)
 }
 
-/// What came of an expectation on each interval, at an end of a group.
+/// What came of an expectation on each interval, at an end of a group that stops at `stop`.
 pub(super) fn judge_intervals(
     expectation: &Expectation,
-    group: &SessionReport,
+    (group, stop): (&SessionReport, Option<Nanos>),
     (report, watched): (&Report, Option<&OfGroup>),
 ) -> model::Expectation {
     let (from, to) = (group.from_ns.unwrap_or(0), group.to_ns.unwrap_or(report.duration_ns));
+    let starting = group.rates.map_or(to, |rates| from.saturating_add(rates.starting_ns));
+    // behind that there is only what was begun before
+    let to = match &expectation.measured {
+        Measured::Rate(name) if OF_STARTS.contains(&&**name) => to.min(starting),
+        Measured::Rate(_) => stop.map_or(to, |stop| to.min(stop.get().max(starting))),
+        _ => to,
+    };
     let counts = |(from_ns, to_ns): (u64, u64)| {
         let slack = to_ns.saturating_sub(from_ns).max(1) / 100;
         !has_edges(expectation)
@@ -83,6 +90,9 @@ pub(super) fn judge_intervals(
     });
     intervals::decide(&asked(expectation), measured)
 }
+
+/// Rates that there are only while sessions start.
+const OF_STARTS: [&str; 3] = ["opened", "established", "handshakes"];
 
 /// Whether it is about intervals in which the group was under way all the time: in a part of one there is a part of a rate.
 pub(super) fn has_edges(expectation: &Expectation) -> bool {
@@ -108,8 +118,8 @@ fn of_interval(
             Some(amount(name, mine) * 1e9 / to_ns.saturating_sub(from_ns).max(1) as f64)
         }
         Measured::Counter(name) => match expectation.limit {
-            SessionLimit::Number(_) => Some(counted(name, mine) as f64),
             SessionLimit::Share(_) => share_of_interval(name, mine),
+            _ => Some(counted(name, mine) as f64),
         },
         // the language has no others in intervals
         Measured::Status(_) | Measured::Rcode(_) | Measured::Time { .. } => None,
@@ -130,8 +140,8 @@ pub(super) fn broken_by(
     let Measured::Counter(counter) = &expectation.measured else { return None };
     let mine = interval.sessions.iter().find(|one| one.name == name)?;
     let found = match expectation.limit {
-        SessionLimit::Number(_) => counted(counter, mine) as f64,
         SessionLimit::Share(_) => share_of_interval(counter, mine)?,
+        _ => counted(counter, mine) as f64,
     };
     let judged = asked(expectation).decide(Found::exactly(found));
     judged.margin.is_some().then_some(judged)
@@ -151,6 +161,9 @@ pub(super) fn asked(expectation: &Expectation) -> Asked {
     let (text, comparison) = (expectation.to_string(), expectation.comparison);
     match expectation.limit {
         SessionLimit::Number(limit) => Asked { text, comparison, limit: limit as f64, unit, print },
+        SessionLimit::PerSecond(rate) => {
+            Asked { text, comparison, limit: rate.per_second(), unit, print }
+        }
         SessionLimit::Share(share) => {
             let (limit, unit, print) = (share.ratio(), Unit::Ratio, human::percent);
             Asked { text, comparison, limit, unit, print }
@@ -321,7 +334,6 @@ fn distribution<'a>(
 mod tests {
     use wirebeat_meter::session::SessionMeter;
     use wirebeat_traffic::scenario::session::expect::COUNTERS;
-    use wirebeat_units::Nanos;
 
     use super::*;
 

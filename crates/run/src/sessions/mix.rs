@@ -42,10 +42,15 @@ pub(super) fn of(scenario: &Scenario, sessions: &Sessions, report: &Report) -> O
             asked_ratio: f64::from(share.get()) / asked as f64,
             got_ratio: known.map(|(had, got)| got as f64 / had as f64),
             got: known.map(|(_, got)| got),
-            got_per_second: each.zip(rate).map(|(each, rate)| (each * rate).round()),
+            // rates of starts may be small; both have some six digits
+            got_per_second: each.zip(rate).map(|(each, rate)| (each * rate * 1e3).round() / 1e3),
         }
     });
-    Some(MixReport { rate: mix.rate.to_string(), of: shared, groups: groups.collect() })
+    let rate = match mix.rate {
+        Rate::Frames(rate) => rate.per_second_text(),
+        rate => rate.to_string(),
+    };
+    Some(MixReport { rate, of: shared, groups: groups.collect() })
 }
 
 /// Bits that an end sent, as a layer counts them.

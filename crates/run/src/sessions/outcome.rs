@@ -77,7 +77,7 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
         let judged = side == SessionEnd::Client || plan.from.is_none();
         if judged {
             let rates = group.rates(ended);
-            let both = with_messages(summary, summaries.get(&(number, other)));
+            let both = with_other(summary, summaries.get(&(number, other)));
             let mut expected = run.scenario.expected_of_sessions(&plan.name);
             // those on intervals are judged when the report has these
             expected.retain(|expectation| !expectation.each_interval);
@@ -200,32 +200,35 @@ fn count_lost(
     }
 }
 
-/// What one end did, with the messages one way of the other: expectations are of both directions.
-fn with_messages<'a>(
+/// What one end did, with the messages one way and the segments of the other: expectations are of both directions.
+fn with_other<'a>(
     summary: &'a SessionSummary,
     other: Option<&SessionSummary>,
 ) -> Cow<'a, SessionSummary> {
     // where all are lost nothing was received
-    let has_messages = |other: &&SessionSummary| {
+    let has_any = |other: &&SessionSummary| {
         let counts = &other.counts;
         [counts.messages_sent, counts.messages_received, counts.messages_lost] != [0; 3]
+            || [counts.data_segments, counts.retransmitted_segments] != [0; 2]
     };
-    let Some(other) = other.filter(has_messages) else {
+    let Some(other) = other.filter(has_any) else {
         return Cow::Borrowed(summary);
     };
-    let messages = SessionSummary {
+    let others = SessionSummary {
         counts: SessionCounts {
             messages_sent: other.counts.messages_sent,
             messages_received: other.counts.messages_received,
             messages_lost: other.counts.messages_lost,
             damaged: other.counts.damaged,
+            data_segments: other.counts.data_segments,
+            retransmitted_segments: other.counts.retransmitted_segments,
             ..SessionCounts::default()
         },
         arrivals: other.arrivals.clone(),
         ..SessionSummary::default()
     };
     let mut both = summary.clone();
-    both.merge(&messages);
+    both.merge(&others);
     if let Some(delay) = both.times.get_mut(SessionTime::Delay as usize) {
         let of = other.time(SessionTime::Delay);
         delay.planned.merge(&of.planned);
@@ -279,6 +282,40 @@ struct Span {
     ended: Nanos,
 }
 
+/// What the starts of a group were to be.
+struct Starting {
+    /// How many a second, where that was said.
+    rate: Option<f64>,
+    /// When they were to end.
+    stop: Nanos,
+}
+
+impl Starting {
+    /// For how long a group started sessions, of which the last was opened `last` after its `start`; `done` where no more were to come
+    /// before `stop`.
+    fn took(&self, start: Nanos, last: Nanos, ended: Nanos, done: bool) -> Nanos {
+        let planned = self.stop.saturating_sub(start);
+        // starts that were late, or had to wait, took as long as they took
+        let by_time = planned.min(ended.saturating_sub(start)).max(last);
+        // the last start has its gap as the others have
+        let gap = self.rate.map_or(Nanos::ZERO, |rate| Nanos::new((1e9 / rate).round() as u64));
+        let by_count = last.saturating_add(gap);
+        match done {
+            true => by_time.min(by_count),
+            // a run whose last session has ended does not wait for a stop at which nothing happens
+            false if ended < self.stop => by_time.max(by_count.min(planned)),
+            false => by_time,
+        }
+    }
+}
+
+/// For how long an end accepted `opened` sessions, the last one with the gap that the others have on average.
+fn accepting(opened: u64, first: Nanos, last: Nanos) -> Option<Nanos> {
+    let (span, gaps) = (last.saturating_sub(first), opened.saturating_sub(1));
+    (gaps > 0 && span > Nanos::ZERO)
+        .then(|| Nanos::new((span.get() as f64 * opened as f64 / gaps as f64) as u64))
+}
+
 /// A group at one end, without what it counted.
 fn described(
     run: &PreparedSessions,
@@ -298,23 +335,31 @@ fn described(
         Some(_) => at(summary.first_opened).min(ended),
         None => plan.start,
     };
-    let stop = plan.stop.saturating_sub(plan.start).saturating_add(start);
+    let stop = match plan.after {
+        Some(_) => plan.stop.saturating_sub(plan.start).saturating_add(start).min(plan.end),
+        None => plan.stop,
+    };
     let from = if client { start } else { at(summary.first_opened) };
     let until = match summary.last_ended {
         Nanos::ZERO => ended,
         last => at(last).min(ended),
     };
     let until = until.max(from);
-    let starting = offered.map(|(rate, _)| {
-        // starts that were late, or had to wait, took as long as they took
-        let by_time = stop.min(ended).max(at(summary.last_opened)).saturating_sub(start);
-        // the last start has its gap as the others have
-        let gap = Nanos::new((1e9 / rate.per_second()).round() as u64);
-        let by_count = at(summary.last_opened).saturating_sub(start).saturating_add(gap);
-        let reached = plan.until.is_some_and(|until| summary.counts.established >= until);
-        let done = reached || summary.counts.due >= plan.count;
-        if done { by_time.min(by_count) } else { by_time }
-    });
+    let starting = match (offered, client) {
+        (Some((rate, _)), _) => Some(Starting { rate: Some(rate.per_second()), stop }),
+        // users start as sessions end, and others' clients when they like
+        (None, true) => plan.users.map(|_| Starting { rate: None, stop }),
+        (None, false) => None,
+    };
+    let reached = plan.until.is_some_and(|until| summary.counts.established >= until);
+    let starting = match starting {
+        Some(of) => {
+            let last = at(summary.last_opened).saturating_sub(start);
+            Some(of.took(start, last, ended, reached || summary.counts.due >= plan.count))
+        }
+        None if client => None,
+        None => accepting(summary.counts.opened, from, at(summary.last_opened)),
+    };
     let (local, remote) = match side {
         SessionEnd::Client => (
             words::pool(&plan.clients, plan.stack, true),
@@ -348,13 +393,48 @@ fn described(
 mod tests {
     use super::*;
 
+    #[test]
+    fn starts_are_over_the_time_in_which_there_were_to_be_some() {
+        let [second, ended] = [1, 4].map(Nanos::from_secs);
+        let stop = Nanos::from_secs(5);
+        let each_second = Starting { rate: Some(1.0), stop };
+        let took = |of: &Starting, start, last, ended, done| of.took(start, last, ended, done);
+        // the last of five ended at once, and the run with it
+        assert_eq!(took(&each_second, Nanos::ZERO, ended, ended, false), stop);
+        // as many as were asked for; late ones
+        assert_eq!(took(&each_second, Nanos::ZERO, second, stop, true), Nanos::from_secs(2));
+        let late = Nanos::from_secs(7);
+        assert_eq!(took(&each_second, Nanos::ZERO, late, Nanos::from_secs(20), false), late);
+        // a run that was stopped while there were to be more
+        assert_eq!(took(&each_second, second, Nanos::ZERO, ended, false), Nanos::from_secs(3));
+        // users start until the stop, and what is open then ends later
+        let users = Starting { rate: None, stop };
+        assert_eq!(took(&users, Nanos::ZERO, ended, Nanos::from_secs(20), false), stop);
+        // a server: eleven in ten seconds are one in a second
+        let accepted = accepting(11, second, Nanos::from_secs(11)).unwrap();
+        assert_eq!(accepted, Nanos::from_secs(11));
+        assert_eq!(accepting(1, second, second), None);
+    }
+
     /// Those of the other end were not counted where it received nothing, so that `lost-messages == 0` held.
     #[test]
     fn messages_that_are_all_lost_are_counted() {
         let summary = |counts| SessionSummary { counts, ..SessionSummary::default() };
         let client = summary(SessionCounts { messages_sent: 10, ..SessionCounts::default() });
         let server = summary(SessionCounts { messages_lost: 10, ..SessionCounts::default() });
-        assert_eq!(with_messages(&client, Some(&server)).counts.messages_lost, 10);
-        assert_eq!(with_messages(&client, None).counts.messages_lost, 0);
+        assert_eq!(with_other(&client, Some(&server)).counts.messages_lost, 10);
+        assert_eq!(with_other(&client, None).counts.messages_lost, 0);
+    }
+
+    /// Of a download, the client sends no data again.
+    #[test]
+    fn segments_that_the_other_end_sent_again_count() {
+        let summary = |data_segments, retransmitted_segments| SessionSummary {
+            counts: SessionCounts { data_segments, retransmitted_segments, ..Default::default() },
+            ..SessionSummary::default()
+        };
+        let (client, server) = (summary(0, 4), summary(9634, 984));
+        let both = with_other(&client, Some(&server)).counts;
+        assert_eq!((both.data_segments, both.retransmitted_segments), (9634, 988));
     }
 }

@@ -210,7 +210,7 @@ fn frames_between_runs(engine: Engine) {
         let sent = report.total.sent.as_ref().unwrap().sent.frames;
         let received = report.total.received.as_ref().unwrap().received.frames;
         assert!(received <= sent, "{received} frames of {sent}");
-        assert!(received > sent / 2, "{received} frames of {sent}");
+        assert!(2 * received >= sent, "{received} frames of {sent}");
         for _ in 0..1000 {
             stranger.send_to(&[0; 18], (bed.b.ipv4, 9001)).unwrap();
         }

@@ -65,6 +65,7 @@ mod session_capture;
 mod session_programs;
 mod sessions;
 mod slow_program;
+mod start_rates;
 mod tcp_options;
 mod timestamps;
 mod tls_sessions;

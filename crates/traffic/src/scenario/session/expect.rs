@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wirebeat_units::{BitRate, Comparison, Fault, Nanos, Rate, fault};
+use wirebeat_units::{BitRate, Comparison, Fault, FrameRate, Nanos, Rate, fault};
 
 use super::program::dns::Rcode;
 use crate::scenario::expect::flow::Share;
@@ -115,8 +115,10 @@ pub struct Expectation {
 /// What something measured of sessions is held against.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SessionLimit {
-    /// A count, nanoseconds, sessions or messages a second, or bits a second.
+    /// A count, nanoseconds, or bits a second.
     Number(u64),
+    /// Sessions or messages a second.
+    PerSecond(FrameRate),
     /// A part of the whole that the counter is of, see [`Whole`].
     Share(Share),
 }
@@ -334,17 +336,17 @@ fn count_or_share(name: &str, text: &str) -> Result<SessionLimit, Fault> {
 }
 
 /// What a rate is held against: so many a second, or bits a second.
-fn rate(name: &str, value: &str) -> Result<u64, Fault> {
+fn rate(name: &str, value: &str) -> Result<SessionLimit, Fault> {
     if BIT_RATES.contains(&name) {
         let bits: BitRate =
             value.parse().map_err(|error: wirebeat_units::UnitError| error.fault())?;
-        return Ok(bits.0);
+        return Ok(SessionLimit::Number(bits.0));
     }
     if !RATES.contains(&name) {
         return Err(with_hint("there is no rate", name, RATES.into_iter().chain(BIT_RATES)));
     }
     match value.parse() {
-        Ok(Rate::Frames(rate)) => Ok(rate.per_second().round() as u64),
+        Ok(Rate::Frames(rate)) => Ok(SessionLimit::PerSecond(rate)),
         _ => Err(fault!("'{}' is no rate", printable(value, 64); "write for example 1000/s")),
     }
 }
@@ -442,7 +444,7 @@ impl Measured {
         let number = match self {
             Measured::Counter(name) => return count_or_share(name, text),
             Measured::Status(_) | Measured::Rcode(_) => count(text)?,
-            Measured::Rate(name) => rate(name, text)?,
+            Measured::Rate(name) => return rate(name, text),
             Measured::Time { .. } => {
                 let time: Nanos =
                     text.parse().map_err(|error: wirebeat_units::UnitError| error.fault())?;
@@ -484,12 +486,12 @@ impl fmt::Display for Expectation {
         write!(f, " {sign} ")?;
         let value = match self.limit {
             SessionLimit::Number(value) => value,
+            SessionLimit::PerSecond(rate) => return f.write_str(&rate.per_second_text()),
             SessionLimit::Share(share) => return share.fmt(f),
         };
         match &self.measured {
             Measured::Counter(_) | Measured::Rcode(_) | Measured::Status(_) => value.fmt(f),
-            Measured::Rate(name) if BIT_RATES.contains(&name.as_str()) => BitRate(value).fmt(f),
-            Measured::Rate(_) => write!(f, "{value}/s"),
+            Measured::Rate(_) => BitRate(value).fmt(f),
             Measured::Time { .. } => Nanos::new(value).fmt(f),
         }
     }
