@@ -177,7 +177,10 @@ mod tests {
             assert_eq!(rate.per_second_text().parse::<FrameRate>().unwrap(), rate, "{text}");
         }
         let told = |text: &str| text.parse::<FrameRate>().unwrap().per_second_text();
-        assert_eq!([told("9.9pps"), told("2.5kpps"), told("3Mpps")], ["9.9/s", "2500/s", "3000000/s"]);
+        assert_eq!(
+            [told("9.9pps"), told("2.5kpps"), told("3Mpps")],
+            ["9.9/s", "2500/s", "3000000/s"]
+        );
     }
 
     #[test]
