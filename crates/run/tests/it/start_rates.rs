@@ -86,5 +86,7 @@ fn sessions_that_are_held_beyond_the_run_are_closed_and_not_reset() {
         let ends = &side(&report, "held", end).ends;
         assert_eq!((ends.reset, ends.timed_out), (0, 0), "{end:?}: {ends:#?}");
     }
-    assert_eq!(side(&report, "held", SessionEnd::Client).ends.unfinished, 200);
+    let ends = &side(&report, "held", SessionEnd::Client).ends;
+    assert_eq!(ends.in_order + ends.unfinished, 200, "{ends:#?}");
+    assert!(ends.unfinished > 50, "{ends:#?}");
 }
