@@ -1,5 +1,5 @@
 //! Our own TCP in memory on one core: both ends in one thread, and packets go from one to the other in batches. Beside it a bare walk
-//! over a table of the same size.
+//! over a table of the same size (`bare_walk.rs`).
 //!
 //! A segment is one that is built with its checksum at one end, and taken in, checksum verified, at the other. Both ends meter: counters and
 //! distributions of times, as programs of sessions do. Times are those of the processor that the thread had. `sections/in_memory.rs` makes a
@@ -11,9 +11,7 @@ use std::hint::black_box;
 use rustix::time::{ClockId, clock_gettime};
 use wirebeat_host::large_pages;
 use wirebeat_meter::session::{SessionMeter, SessionTime};
-use wirebeat_stack::index::Index;
 use wirebeat_stack::prefetch::prefetch;
-use wirebeat_stack::slab::{Slab, Slot};
 use wirebeat_stack::{
     Accept, Application, Checksum, Event, Limits, Open, Profile, Reason, Received, Session,
     SessionId, Stack, State, Transmit, Tuple,
@@ -22,9 +20,9 @@ use wirebeat_units::Nanos;
 
 use crate::lab::Failure;
 
-const BATCH: usize = 32;
+pub(crate) const BATCH: usize = 32;
 /// Entries of the bare walk, and sessions that are to send, that are asked for before their turn, as the stack does it.
-const AHEAD: usize = 8;
+pub(crate) const AHEAD: usize = 8;
 /// Bytes of a request and of its answer over sessions that stay open.
 const MESSAGE: u64 = 100;
 /// Sessions that are asked for in a turn.
@@ -345,64 +343,15 @@ fn one_way(now: Nanos, from: &mut Side, to: &mut Side) -> bool {
     count > 0
 }
 
-fn random(state: &mut u64) -> u64 {
+pub(crate) fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;
     *state
 }
 
-/// A walk over `count` entries of an index and two lines of 192 bytes behind each, in batches, as the stack does it.
-///
-/// In nanoseconds an entry.
-pub fn bare_walk(count: usize) -> Result<f64, Failure> {
-    #[repr(C, align(64))]
-    struct Lines([u64; 24]);
-    impl Slot for Lines {
-        fn vacant(_: u32) -> Lines {
-            Lines([0; 24])
-        }
-        fn next_vacant(&self) -> Option<u32> {
-            (self.0[0] == 0).then_some(u32::MAX)
-        }
-    }
-    let (mut index, mut slab) = (Index::new(count), Slab::<Lines>::new(count));
-    let hash = |number: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
-    for number in 0..count as u64 {
-        let at = slab.insert(Lines([number + 1; 24])).ok_or("the slab is full")?;
-        index.insert(hash(number), at).map_err(|_| "the index is full")?;
-    }
-    let (mut state, rounds) = (88_172_645_463_325_252, 4_000_000 / BATCH);
-    let begin = Timer::start();
-    let mut sum = 0;
-    for _ in 0..rounds {
-        let mut hashes = [0; BATCH];
-        hashes.fill_with(|| hash(random(&mut state) % count as u64));
-        hashes.iter().for_each(|hash| index.prefetch(*hash));
-        let mut nodes = [u32::MAX; BATCH];
-        for at in 0..BATCH + AHEAD {
-            if let (Some(node), Some(hash)) = (nodes.get_mut(at), hashes.get(at)) {
-                *node = index.find(*hash, |_| true).unwrap_or(u32::MAX);
-                if let Some(lines) = slab.slot(*node) {
-                    prefetch(&lines.0[0]);
-                    prefetch(&lines.0[8]);
-                }
-            }
-            if let Some(&node) = at.checked_sub(AHEAD).and_then(|at| nodes.get(at))
-                && let Some(lines) = slab.get_mut(node)
-            {
-                lines.0[1] += 1;
-                lines.0[9] += 1;
-                sum += lines.0[9];
-            }
-        }
-    }
-    black_box(sum);
-    Ok(begin.nanos() / (rounds * BATCH) as f64)
-}
-
 /// Time of the processor that this thread has had. What others do on the machine is not in it, but for what they do to caches.
-struct Timer(u64);
+pub(crate) struct Timer(u64);
 
 impl Timer {
     /// That of `clock_gettime(CLOCK_THREAD_CPUTIME_ID)`, which is exact at any moment; `/proc/thread-self/schedstat` is of the last tick.
@@ -410,10 +359,10 @@ impl Timer {
         let now = clock_gettime(ClockId::ThreadCPUTime);
         now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
     }
-    fn start() -> Timer {
+    pub(crate) fn start() -> Timer {
         Timer(Timer::now())
     }
-    fn nanos(&self) -> f64 {
+    pub(crate) fn nanos(&self) -> f64 {
         Timer::now().saturating_sub(self.0) as f64
     }
 }
@@ -556,7 +505,7 @@ pub struct Scale {
     pub open: f64,
     /// The same at the end: with TIME-WAIT of all, and all open again.
     pub end: f64,
-    /// What [`bare_walk`] took over as many entries, which is measured beside it.
+    /// What a bare walk took over as many entries, which is measured beside it.
     pub walk: f64,
 }
 

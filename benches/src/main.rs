@@ -7,6 +7,7 @@
 //! Exit codes: 0 measured, whatever the figures; 2 wrong usage; 3 this machine cannot.
 
 mod bare;
+mod bare_walk;
 mod direct;
 mod document;
 mod exactness;

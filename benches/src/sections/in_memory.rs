@@ -7,6 +7,7 @@ use wirebeat_testbed::Program;
 use wirebeat_units::Nanos;
 
 use super::Chapter;
+use crate::bare_walk::bare_walk;
 use crate::format::{self, NOTHING};
 use crate::in_memory::{self, BYTES, Opening};
 use crate::lab::{Failure, Lab};
@@ -56,7 +57,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
     for size in SIZES {
         contestants
             .push(Contestant::new(format!("bare walk over {size} entries"), move |_: &Bench| {
-                in_memory::bare_walk(size)
+                bare_walk(size)
             }));
         contestants
             .push(Contestant::new(format!("segments of {size} sessions"), move |_: &Bench| {

@@ -5,8 +5,9 @@ use std::time::Duration;
 use wirebeat_testbed::Program;
 
 use super::Chapter;
+use crate::bare_walk::bare_walk;
 use crate::format::{self, NOTHING};
-use crate::in_memory::{Scale, Turnover, bare_walk};
+use crate::in_memory::{Scale, Turnover};
 use crate::lab::{Failure, Lab};
 use crate::options::Extent;
 use crate::rounds::{Bench, Contestant, Measured, in_turn};
