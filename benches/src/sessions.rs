@@ -258,7 +258,7 @@ impl Group<'_> {
 }
 
 /// That no session of clients failed.
-pub fn client_is_whole(report: &Report) -> Result<(), Failure> {
+fn client_is_whole(report: &Report) -> Result<(), Failure> {
     for group in report.sessions.iter().filter(|group| group.end == SessionEnd::Client) {
         let ends = &group.ends;
         let here = [("failed here", ends.failed_here)];

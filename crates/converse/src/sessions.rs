@@ -225,12 +225,12 @@ impl AllSessions {
                 of.in_turn = false;
                 continue;
             }
-            let Some(side) = sides.get(usize::from(of.session.side)) else { continue };
-            if side.script.datagrams {
+            let side = sides.get(usize::from(of.session.side));
+            let Some(side) = side.filter(|side| !side.script.datagrams) else {
                 of.in_turn = false;
                 self.staying += 1;
                 continue;
-            }
+            };
             match Packed::of(&of.session, side) {
                 Some(packed) => {
                     let key = of.key;

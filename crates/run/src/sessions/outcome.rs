@@ -284,7 +284,7 @@ struct Span {
 
 /// What the starts of a group were to be.
 struct Starting {
-    /// How many a second, where that was said.
+    /// How many a second, where that was said; users start as sessions end.
     rate: Option<f64>,
     /// When they were to end.
     stop: Nanos,
@@ -345,20 +345,17 @@ fn described(
         last => at(last).min(ended),
     };
     let until = until.max(from);
-    let starting = match (offered, client) {
-        (Some((rate, _)), _) => Some(Starting { rate: Some(rate.per_second()), stop }),
-        // users start as sessions end, and others' clients when they like
-        (None, true) => plan.users.map(|_| Starting { rate: None, stop }),
-        (None, false) => None,
-    };
-    let reached = plan.until.is_some_and(|until| summary.counts.established >= until);
-    let starting = match starting {
-        Some(of) => {
+    let rate = offered.map(|(rate, _)| rate.per_second());
+    let starting = match client {
+        true if rate.is_some() || plan.users.is_some() => {
+            let reached = plan.until.is_some_and(|until| summary.counts.established >= until);
+            let done = reached || summary.counts.due >= plan.count;
             let last = at(summary.last_opened).saturating_sub(start);
-            Some(of.took(start, last, ended, reached || summary.counts.due >= plan.count))
+            Some(Starting { rate, stop }.took(start, last, ended, done))
         }
-        None if client => None,
-        None => accepting(summary.counts.opened, from, at(summary.last_opened)),
+        true => None,
+        // others' clients start when they like
+        false => accepting(summary.counts.opened, from, at(summary.last_opened)),
     };
     let (local, remote) = match side {
         SessionEnd::Client => (

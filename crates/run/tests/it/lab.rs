@@ -204,13 +204,14 @@ fn frames_between_runs(engine: Engine) {
     let stranger = || UdpSocket::bind((bed.a.ipv4, source)).unwrap();
     let stranger = bed.a.namespace.run(stranger).unwrap();
     for _ in 0..5 {
-        let time = Some(Nanos::from_millis(50));
+        // long beside what keeps a sender of a busy machine from its start
+        let time = Some(Nanos::from_millis(200));
         let report = lab.run(scenario.flows.clone(), time, &mut Silent, &Stop::new()).unwrap();
         balanced(&report);
         let sent = report.total.sent.as_ref().unwrap().sent.frames;
         let received = report.total.received.as_ref().unwrap().received.frames;
         assert!(received <= sent, "{received} frames of {sent}");
-        assert!(2 * received >= sent, "{received} frames of {sent}");
+        assert!(received > sent / 2, "{received} frames of {sent}");
         for _ in 0..1000 {
             stranger.send_to(&[0; 18], (bed.b.ipv4, 9001)).unwrap();
         }
