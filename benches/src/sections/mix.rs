@@ -22,7 +22,7 @@ use crate::wirebeat::whole;
 const PROSE: &str = "\
 `examples/mix-provider.yaml` over the cable, clients of our own TCP on one core and servers on the other: seventeen groups, of which some are \
 the two directions of one application; TLS, UDP and all think times are in it. Its bandwidth is raised by a quarter at a time, from 1 Gbit/s on, \
-until it is twice not carried: more than one session in a hundred thousand fails or expires (RFC 9411 §7), fewer than 95 % of the bits are sent, or the 99th percentile \
+until it is not carried, and then what is between is halved twice; what is not carried twice counts as not carried: more than one session in a hundred thousand fails or expires (RFC 9411 §7), fewer than 95 % of the bits are sent, or the 99th percentile \
 of the start lateness is above 10 ms. What is counted begins when the first calls have ended. Frames are those that both ends sent, and those of a large packet are counted one by one. The limit is the \
 bare loop of the chapter before, with frames as long as those of the mix are on average: each is written and read by itself. \
 The second table has the start lateness of one group in the mix, and of the same \
@@ -47,7 +47,9 @@ const WARM_UP: Nanos = Nanos::from_millis(5000);
 const LOOK: Nanos = Nanos::from_millis(500);
 /// The first bandwidth in Mbit/s, and how often it is raised at most.
 const FIRST: u64 = 1000;
-const RAISED: u32 = 14;
+const RAISED: u32 = 16;
+/// How often it is halved between what is carried and what is not.
+const HALVED: u32 = 2;
 /// Runs of a bandwidth that is not carried: one may have met another program of this machine.
 const TRIES: u32 = 2;
 /// Sessions of which one may fail or expire (RFC 9411 §7), and the share of the bits that has to be sent.
@@ -190,26 +192,40 @@ fn chapter(most: &[Measured<Went>], starts: &[Measured<Went>]) -> Chapter {
 
 /// The highest bandwidth that is carried, and a bare loop beside it.
 fn most(bench: &Bench, tcp: Tcp) -> Result<Went, Failure> {
-    let (mut best, mut asked) = (None, FIRST);
+    let (mut best, mut asked, mut beyond) = (None, FIRST, None);
+    let mut between = HALVED;
     for _ in 0..RAISED {
-        let mut why = String::new();
-        let mut carried = None;
-        for _ in 0..TRIES {
-            (carried, why) = run(&bench.lab, (tcp, asked, false), bench.time)?;
-            if carried.is_some() {
-                break;
-            }
+        let (carried, why) = tried(bench, tcp, asked)?;
+        match (carried, best.is_some()) {
+            (Some(carried), _) => best = Some((asked, carried)),
+            (None, false) => return Err(why.into()),
+            (None, true) => beyond = Some(asked),
         }
-        match (carried, best) {
-            (None, None) => return Err(why.into()),
-            (None, _) => break,
-            (carried, _) => best = carried,
+        let (Some((carried, _)), Some(beyond)) = (best, beyond) else {
+            asked = asked * 5 / 4;
+            continue;
+        };
+        if between == 0 {
+            break;
         }
-        asked = asked * 5 / 4;
+        between -= 1;
+        asked = carried.midpoint(beyond);
     }
-    let best = best.ok_or("nothing was carried")?;
+    let (_, best) = best.ok_or("nothing was carried")?;
     let bare = wire::frames(&bench.lab, tcp, best.frame(), bench.time)?;
     Ok(Went { bare, ..best })
+}
+
+/// Runs a bandwidth until it is carried, as often as it may be tried.
+fn tried(bench: &Bench, tcp: Tcp, asked: u64) -> Result<(Option<Went>, String), Failure> {
+    let mut outcome = (None, String::new());
+    for _ in 0..TRIES {
+        outcome = run(&bench.lab, (tcp, asked, false), bench.time)?;
+        if outcome.0.is_some() {
+            break;
+        }
+    }
+    Ok(outcome)
 }
 
 /// The example over the cable with so many Mbit/s, or its first group alone with all of them.

@@ -16,6 +16,13 @@ pub(crate) struct Alarm {
     entry: Nanos,
 }
 
+impl Alarm {
+    /// Reads of it.
+    pub(crate) fn touch(&self) -> u64 {
+        self.at.get()
+    }
+}
+
 impl Default for Alarm {
     fn default() -> Alarm {
         Alarm { at: Nanos::MAX, entry: Nanos::MAX }
@@ -24,18 +31,41 @@ impl Default for Alarm {
 
 /// The most spans ahead of which entries are kept by the span: 73 minutes. Entries beyond are in the queue.
 const SPANS_MAX: u64 = 1024;
-/// How many entries of the span that comes next go into the queue at a time.
+/// How many entries of the span that comes next go into slots at a time.
 const MOVED: usize = 256;
+/// A slot is 2^20 ns, a span 2^32.
+const SLOT_BITS: u32 = 20;
+const SPAN_BITS: u32 = 32;
+/// The slots of two spans: of the current one and of the one behind it.
+const SLOTS: usize = 2 << (SPAN_BITS - SLOT_BITS);
+/// A slot that held more entries gives their memory back.
+const KEPT: usize = 1024;
 
-/// Entries of a span of 2^32 ns: how far behind its beginning, and the session.
+/// Entries of a span: how far behind its beginning, and the session.
 type Span = Vec<(u32, u32)>;
 
-/// The alarms of all sessions. Those of the next seconds are in a queue; of those that ring later, as nearly all of millions of sessions
-/// do, there is a list for each span of 4.3 s, in no order and in half the memory.
+/// Entries of a slot, in no order: how far behind the beginning of its span, and the session.
+#[derive(Debug, Default)]
+struct Slot {
+    entries: Span,
+    /// The earliest of them.
+    first: Nanos,
+}
+
+/// The alarms of all sessions. Those of this millisecond are in a queue; those of the next seconds in a slot for each millisecond; of
+/// those that ring later, as nearly all of millions of sessions do, there is a list for each span of 4.3 s, in no order and in half the
+/// memory.
 #[derive(Debug, Default)]
 pub(crate) struct Alarms {
     queue: BinaryHeap<Reverse<(Nanos, u32)>>,
-    /// The span up to which entries are in the queue.
+    slots: Vec<Slot>,
+    /// Which slots have entries, a bit each.
+    filled_slots: Vec<u64>,
+    /// The first of them, by the number of its time.
+    first_slot: Option<u64>,
+    /// The slot from which on entries are in slots; those of earlier ones are in the queue.
+    moved: u64,
+    /// The span up to which entries are in slots or in the queue.
     queued: u64,
     /// Those behind it.
     spans: VecDeque<Span>,
@@ -45,7 +75,12 @@ pub(crate) struct Alarms {
 
 /// The number of a time's span.
 fn span_of(at: Nanos) -> u64 {
-    at.get() >> 32
+    at.get() >> SPAN_BITS
+}
+
+/// The number of a time's slot.
+fn slot_of(at: Nanos) -> u64 {
+    at.get() >> SLOT_BITS
 }
 
 impl Alarms {
@@ -61,7 +96,7 @@ impl Alarms {
     fn push(&mut self, at: Nanos, key: u32) {
         let number = span_of(at);
         let ahead = number.checked_sub(self.queued + 1).filter(|ahead| *ahead < SPANS_MAX);
-        let Some(ahead) = ahead else { return self.queue.push(Reverse((at, key))) };
+        let Some(ahead) = ahead else { return self.push_near(at, key) };
         let ahead = ahead as usize;
         if self.spans.len() <= ahead {
             self.spans.resize_with(ahead + 1, Span::new);
@@ -72,25 +107,85 @@ impl Alarms {
         }
     }
 
+    /// Puts an entry into its slot, or into the queue where that has come, or is far beyond all slots.
+    fn push_near(&mut self, at: Nanos, key: u32) {
+        let number = slot_of(at);
+        if number < self.moved || number - self.moved >= SLOTS as u64 {
+            return self.queue.push(Reverse((at, key)));
+        }
+        if self.slots.is_empty() {
+            self.slots.resize_with(SLOTS, Slot::default);
+            self.filled_slots.resize(SLOTS / 64, 0);
+        }
+        let place = number as usize % SLOTS;
+        let slot = self.slots.get_mut(place).zip(self.filled_slots.get_mut(place / 64));
+        if let Some((slot, filled)) = slot {
+            let is_first = slot.entries.is_empty();
+            slot.first = if is_first { at } else { slot.first.min(at) };
+            slot.entries.push((at.get() as u32, key));
+            *filled |= 1 << (place % 64);
+            self.first_slot = Some(self.first_slot.map_or(number, |first| first.min(number)));
+        }
+    }
+
+    /// Has the entries of all slots up to that of `now` in the queue.
+    fn move_slots(&mut self, now: Nanos) {
+        let until = slot_of(now) + 1;
+        while let Some(number) = self.first_slot.filter(|first| *first < until) {
+            let place = number as usize % SLOTS;
+            if let Some(slot) = self.slots.get_mut(place) {
+                let begin = number >> (SPAN_BITS - SLOT_BITS) << SPAN_BITS;
+                let entries = slot.entries.drain(..);
+                self.queue.extend(
+                    entries.map(|(at, key)| Reverse((Nanos::new(begin | u64::from(at)), key))),
+                );
+                slot.entries.shrink_to(KEPT);
+            }
+            if let Some(filled) = self.filled_slots.get_mut(place / 64) {
+                *filled &= !(1 << (place % 64));
+            }
+            self.first_slot = self.next_filled(number + 1);
+        }
+        self.moved = self.moved.max(until);
+    }
+
+    /// The first slot with entries from `number` on.
+    fn next_filled(&self, number: u64) -> Option<u64> {
+        let words = self.filled_slots.len();
+        let mut at = number;
+        // one word more than there are: the first may be looked at from its middle
+        for _ in 0..=words {
+            let place = at as usize % SLOTS;
+            let word = self.filled_slots.get(place / 64)? >> (place % 64);
+            if word != 0 {
+                return Some(at + u64::from(word.trailing_zeros()));
+            }
+            at = (at | 63) + 1;
+        }
+        None
+    }
+
     /// When the next entry comes up, or has to be looked for.
     pub(crate) fn next(&self) -> Option<Nanos> {
         let queued = self.queue.peek().map(|Reverse((at, _))| *at);
-        let filled = self.filled.map(|number| Nanos::new(number << 32));
-        queued.into_iter().chain(filled).min()
+        let slot = self.first_slot.and_then(|number| self.slots.get(number as usize % SLOTS));
+        let filled = self.filled.map(|number| Nanos::new(number << SPAN_BITS));
+        [queued, slot.map(|slot| slot.first), filled].into_iter().flatten().min()
     }
 
     /// The next session with an entry that is due at `now`; [`Alarms::rings`] says whether its alarm does.
     pub(crate) fn due(&mut self, now: Nanos) -> Option<(Nanos, u32)> {
+        self.move_slots(now);
         let current = span_of(now);
         while self.filled.is_some_and(|number| number <= current) {
-            self.queue_span(usize::MAX);
+            self.open_span(usize::MAX);
         }
         if self.filled.is_none() {
             self.spans.clear();
             self.queued = self.queued.max(current);
         } else if self.queued <= current {
             // a little of what comes next, so that it is not much at once
-            self.queue_span(MOVED);
+            self.open_span(MOVED);
         }
         let Reverse((at, _)) = self.queue.peek()?;
         if *at > now {
@@ -99,19 +194,18 @@ impl Alarms {
         self.queue.pop().map(|Reverse(entry)| entry)
     }
 
-    /// Has so many entries of the span behind the queue in it, and the whole span when none are left.
-    fn queue_span(&mut self, most: usize) {
+    /// Has so many entries of the span behind those that are open in slots, and the span is open when none are left.
+    fn open_span(&mut self, most: usize) {
         let number = self.queued + 1;
-        if let Some(span) = self.spans.front_mut() {
+        if let Some(mut span) = self.spans.pop_front() {
+            let begin = number << SPAN_BITS;
             let from = span.len().saturating_sub(most);
-            let moved = span.drain(from..);
-            let begin = number << 32;
-            self.queue
-                .extend(moved.map(|(at, key)| Reverse((Nanos::new(begin | u64::from(at)), key))));
-            if !span.is_empty() {
-                return;
+            for (at, key) in span.drain(from..) {
+                self.push_near(Nanos::new(begin | u64::from(at)), key);
             }
-            self.spans.pop_front();
+            if !span.is_empty() {
+                return self.spans.push_front(span);
+            }
         }
         self.queued = number;
         if self.filled.is_some_and(|first| first <= number) {

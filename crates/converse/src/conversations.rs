@@ -27,8 +27,18 @@ use crate::sweeps::Sweep;
 
 /// The most alarms that ring before others have their turn.
 const ALARMS_MAX: usize = 4096;
+/// So many of them are taken at a time.
+const RUNG: usize = 32;
 /// How long a user waits at least after a session that failed.
 const AFTER_FAILURE: Nanos = Nanos::from_millis(10);
+
+/// There is this to be done, if anything.
+#[inline]
+pub(crate) fn want(actions: &mut VecDeque<Action>, action: Option<Action>) {
+    if let Some(action) = action {
+        actions.push_back(action);
+    }
+}
 
 /// What a session begins with.
 pub(crate) fn first_protocol(transport: Transport) -> Protocol {
@@ -103,6 +113,8 @@ pub struct Conversations {
     /// What is to be done with all sessions, in this order.
     pub(crate) sweeps: VecDeque<Sweep>,
     pub(crate) alarms: Alarms,
+    /// Those that are due, a few at a time.
+    rung: Vec<(Nanos, u32)>,
     pub(crate) actions: VecDeque<Action>,
     /// When users start their next sessions: the time, the group and the user.
     users: BinaryHeap<Reverse<(Nanos, u16, u32)>>,
@@ -138,6 +150,7 @@ impl Conversations {
             sessions: AllSessions::new(),
             sweeps: VecDeque::new(),
             alarms: Alarms::default(),
+            rung: Vec::with_capacity(RUNG),
             actions: VecDeque::new(),
             users: BinaryHeap::new(),
             drift,
@@ -396,13 +409,22 @@ impl Conversations {
     pub fn expire(&mut self, now: Nanos) {
         self.sweep(now);
         // alarms that are set anew for the same moment have their turn later: nobody keeps the loop from its end
-        for _ in 0..ALARMS_MAX {
-            let Some((entry, key)) = self.alarms.due(now) else { break };
-            let Some(alarm) = self.sessions.alarm_mut(SessionKey(key)) else { continue };
-            if self.alarms.rings(alarm, key, entry, now) {
-                self.alarm(now, SessionKey(key));
+        let mut rung = std::mem::take(&mut self.rung);
+        for _ in 0..ALARMS_MAX / RUNG {
+            rung.extend(std::iter::from_fn(|| self.alarms.due(now)).take(RUNG));
+            self.sessions.touch(&rung);
+            let is_last = rung.len() < RUNG;
+            for (entry, key) in rung.drain(..) {
+                let Some(alarm) = self.sessions.alarm_mut(SessionKey(key)) else { continue };
+                if self.alarms.rings(alarm, key, entry, now) {
+                    self.alarm(now, SessionKey(key));
+                }
+            }
+            if is_last {
+                break;
             }
         }
+        self.rung = rung;
         for _ in 0..ALARMS_MAX {
             let Some(&Reverse((at, group, user))) = self.users.peek() else { break };
             if at > now || self.over {

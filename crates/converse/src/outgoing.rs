@@ -3,7 +3,6 @@
 //! A session keeps of each message that is not taken yet where it begins and how long it is, and nothing of its bytes: they are
 //! made again when the stack asks for the same offset again. What is echoed is kept, because nobody else knows it.
 
-use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
 use wirebeat_http::ChunkedBody;
@@ -55,7 +54,7 @@ const KEPT: u16 = u16::MAX;
 /// The message number of what a client says first where both ends are put together by a number; its data is that number.
 const GREETS: u16 = u16::MAX - 1;
 
-type Stamps = VecDeque<[u8; STAMP as usize]>;
+type Stamps = Few<[u8; STAMP as usize]>;
 
 /// What a session sends.
 #[derive(Clone, Debug, Default)]
@@ -134,6 +133,11 @@ impl Outgoing {
     /// `end` bytes were sent, and all of them taken.
     pub(crate) fn stand_at(&mut self, end: u64) {
         *self = Outgoing { end, taken: end, given: end, ..Outgoing::default() };
+    }
+
+    /// Reads of its memory.
+    pub(crate) fn touch(&self) -> u64 {
+        self.end ^ self.stamps.as_ref().map_or(0, |stamps| u64::from(stamps.is_empty()))
     }
 
     /// Whether it has no end yet.

@@ -316,6 +316,19 @@ impl Session {
         self.out = Outgoing::default();
     }
 
+    /// Reads something of each line of memory that its next step needs.
+    #[inline]
+    pub(crate) fn touch(&self) -> u64 {
+        let of_protocol = match &self.protocol {
+            Protocol::OneWay(state) => state.touch(),
+            Protocol::HttpClient(http) => http.content,
+            Protocol::HttpServer(http) => http.head.into(),
+            _ => 0,
+        };
+        let all = [self.number, self.out.touch(), self.received, self.alarm.touch(), of_protocol];
+        all.into_iter().fold(u64::from(self.pc), |all, one| all ^ one)
+    }
+
     /// What it remembers for its steps.
     pub(crate) fn notes(&mut self) -> &mut Notes {
         self.notes.get_or_insert_default()

@@ -7,6 +7,8 @@
 
 use std::collections::VecDeque;
 
+use wirebeat_units::Nanos;
+
 use crate::alarms::Alarm;
 use crate::packed::Packed;
 use crate::session::{Session, Side};
@@ -176,6 +178,18 @@ impl AllSessions {
             Slot::Packed(packed) => Some(packed.side),
             Slot::Vacant(_) => None,
         }
+    }
+
+    /// Looks at sessions that are worked on next, one after the other: a processor waits for their memory together then.
+    pub(crate) fn touch(&self, keys: &[(Nanos, u32)]) {
+        let mut seen = 0;
+        for (_, key) in keys {
+            let Some(Slot::Whole(place)) = self.slots.get(*key as usize) else { continue };
+            if let Some(of) = self.places.get(*place as usize) {
+                seen ^= of.session.touch();
+            }
+        }
+        std::hint::black_box(seen);
     }
 
     /// The alarm of the session `key`.

@@ -231,7 +231,10 @@ impl<P: TxPort> Outbox<'_, P> {
         let at = self.below.metas.len();
         let slot = self.below.port.slot(at);
         let addressed = slot.get(header..).and_then(Addressed::of);
-        let mac = addressed.as_ref().and_then(|of| self.neighbours.mac_for(self.now, of.to));
+        let mac = addressed.as_ref().and_then(|of| match self.profile {
+            Some(_) => self.neighbours.mac_for(self.now, of.to),
+            None => self.neighbours.mac_for_stranger(self.now, of.to),
+        });
         let (Some(Addressed { from, ether_type, .. }), Some(mac)) = (addressed, mac) else {
             self.below.unresolved += 1;
             return;

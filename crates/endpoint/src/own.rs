@@ -10,7 +10,7 @@ use wirebeat_converse::stack::{
 use wirebeat_engine::clock::Clock;
 use wirebeat_engine::port::{PortError, RxPort, TxPort};
 use wirebeat_engine::steering::Shard;
-use wirebeat_neighbours::{Neighbours, Received, State};
+use wirebeat_neighbours::{Conflict, Neighbours, Received, State};
 use wirebeat_stack::Open;
 use wirebeat_stack::segment::Checksum;
 use wirebeat_stack::{Counters, Limits, OpenError, Profile, SessionId, Stack as Tcp, Tuple};
@@ -112,6 +112,8 @@ pub struct EndpointCounters {
     pub neighbour_frames: u64,
     /// The first next hop that did not answer.
     pub silent_next_hop: Option<IpAddr>,
+    /// The first station that was seen to use an address of ours.
+    pub conflict: Option<Conflict>,
 }
 
 /// A session that waits for its next hop to be found.
@@ -171,7 +173,7 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
         OwnStack {
             between: Between::new(settings.limits.sessions),
             tcp,
-            udp: Udp::new(settings.datagrams, settings.mtu as usize),
+            udp: Udp::new(settings.datagrams, settings.mtu as usize, settings.seed),
             listeners: Listeners(settings.listeners),
             below: Below::new(tx, profiles),
             rx,
@@ -210,6 +212,7 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
         EndpointCounters {
             unresolved: self.below.unresolved,
             silent_next_hop: self.silent_next_hop,
+            conflict: self.neighbours.conflict(),
             frames: self.frames(),
             receive_drops: self.rx.receive_drops(),
             neighbour_frames: self.below.frames,
@@ -435,7 +438,10 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
             let carried = protocol(packet);
             if carried == Some(Protocol::UDP) {
                 let listens = |address, port| listeners.find(address, port, true);
-                udp.receive(*now, packet, listens, &mut *programs);
+                if udp.receive(*now, packet, listens, &mut *programs) {
+                    // its answers go where it came from: whoever writes under many addresses makes us ask for none
+                    neighbours.learn(*now, arrival.bytes);
+                }
                 return;
             }
             let is_icmp = matches!(carried, Some(Protocol::ICMP | Protocol::ICMPV6));

@@ -5,13 +5,16 @@
 //! Datagrams are not cut: one that fits no packet of the link ends its session (`EMSGSIZE`). Checksums are computed and verified;
 //! those that a kernel leaves to a card are taken as they are, as with TCP.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 
 use wirebeat_converse::newcomers::{Newcomers, PEERS_MAX, may_be_server};
 use wirebeat_converse::stack::{
     Connection, ConnectionStats, Failure, ProfileId, Programs, Reason, SessionKey,
 };
+use wirebeat_stack::hash::spread;
+use wirebeat_stack::index::Index;
 use wirebeat_stack::{OpenError, Transmit, Tuple};
 use wirebeat_units::Nanos;
 use wirebeat_wire::checksum::{Sum, checksum};
@@ -22,6 +25,8 @@ use wirebeat_wire::{ipv4, ipv6, udp};
 
 /// Sessions over UDP have numbers from this one on: those of our TCP are smaller, and those that wait for their next hop larger.
 pub(crate) const DATAGRAMS: u32 = 1 << 30;
+/// Sessions that the index has room for at first.
+const INDEXED: usize = 1024;
 /// Datagrams that a session sends before others have their turn.
 const BUDGET: usize = 32;
 /// Bytes of the longest datagram; programs make at most so many at a time.
@@ -70,10 +75,26 @@ pub struct DatagramCounters {
 }
 
 /// The ends of a session, seen from here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ends {
     local: SocketAddr,
     remote: SocketAddr,
+}
+
+impl Ends {
+    /// A keyed hash: a peer that does not know `key` cannot aim at one place of the index.
+    fn hash(&self, key: [u64; 2]) -> u32 {
+        let ports = u64::from(self.local.port()) << 16 | u64::from(self.remote.port());
+        let of_address = |address: IpAddr| match address {
+            IpAddr::V4(address) => address.to_bits().into(),
+            IpAddr::V6(address) => {
+                let bits = address.to_bits();
+                spread(key, (bits >> 64) as u64, bits as u64)
+            }
+        };
+        let (local, remote) = (of_address(self.local.ip()), of_address(self.remote.ip()));
+        (spread(key, local.rotate_left(32) ^ remote, ports) >> 32) as u32
+    }
 }
 
 /// A session.
@@ -104,7 +125,9 @@ pub(crate) struct Udp {
     mtu: usize,
     talks: Vec<Option<Talk>>,
     vacant: Vec<u32>,
-    by_ends: HashMap<Ends, u32>,
+    /// The places of sessions among `talks`, by their ends.
+    index: Index,
+    key: [u64; 2],
     peers: usize,
     newcomers: Newcomers,
     queue: VecDeque<u32>,
@@ -112,25 +135,25 @@ pub(crate) struct Udp {
     unresolved: Vec<u32>,
     identification: u16,
     scratch: Box<[u8]>,
-    message: Vec<u8>,
     counters: DatagramCounters,
 }
 
 impl Udp {
-    pub(crate) fn new(profiles: Vec<Option<DatagramProfile>>, mtu: usize) -> Udp {
+    /// `key`: a secret of its index.
+    pub(crate) fn new(profiles: Vec<Option<DatagramProfile>>, mtu: usize, key: [u64; 2]) -> Udp {
         Udp {
             profiles,
             mtu,
             talks: Vec::new(),
             vacant: Vec::new(),
-            by_ends: HashMap::new(),
+            index: Index::new(INDEXED),
+            key,
             peers: 0,
             newcomers: Newcomers::default(),
             queue: VecDeque::new(),
             unresolved: Vec::new(),
             identification: 0,
             scratch: vec![0; LONGEST].into(),
-            message: Vec::with_capacity(LONGEST),
             counters: DatagramCounters::default(),
         }
     }
@@ -151,7 +174,42 @@ impl Udp {
 
     /// How many sessions are open.
     pub(crate) fn open(&self) -> usize {
-        self.by_ends.len()
+        self.index.len()
+    }
+
+    /// The session between these ends.
+    fn find(&self, ends: &Ends) -> Option<u32> {
+        let place = self.index.find(ends.hash(self.key), |place| {
+            let talk = self.talks.get(place as usize).and_then(Option::as_ref);
+            talk.is_some_and(|talk| talk.ends == *ends)
+        });
+        place.map(|place| place | DATAGRAMS)
+    }
+
+    /// Has the session of a place in the index, which grows where it is full.
+    fn enter(&mut self, ends: &Ends, place: u32) {
+        let hash = ends.hash(self.key);
+        if self.index.insert(hash, place).is_ok() {
+            return;
+        }
+        let mut index = Index::new(2 * self.index.len().max(INDEXED));
+        for (place, talk) in (0..).zip(&self.talks) {
+            if let Some(talk) = talk {
+                // it has room for twice as many
+                let _ = index.insert(talk.ends.hash(self.key), place);
+            }
+        }
+        self.index = index;
+    }
+
+    /// Takes a session out.
+    fn forget(&mut self, number: u32) -> Option<Talk> {
+        let place = number ^ DATAGRAMS;
+        let gone = self.talks.get_mut(place as usize).and_then(Option::take)?;
+        self.index.remove(gone.ends.hash(self.key), place);
+        self.vacant.push(place);
+        self.peers -= usize::from(gone.is_peers);
+        Some(gone)
     }
 
     /// Whether somebody may have something to send.
@@ -184,7 +242,7 @@ impl Udp {
             }
             None => self.talks.push(Some(talk)),
         }
-        self.by_ends.insert(ends, number);
+        self.enter(&ends, number ^ DATAGRAMS);
         self.peers += usize::from(is_peers);
         number
     }
@@ -209,7 +267,7 @@ impl Udp {
             local: SocketAddr::new(tuple.local, tuple.local_port),
             remote: SocketAddr::new(tuple.remote, tuple.remote_port),
         };
-        if self.by_ends.contains_key(&ends) {
+        if self.find(&ends).is_some() {
             return Err(OpenError::InUse);
         }
         let number = self.begin(session, ends, profile.0, false);
@@ -249,13 +307,9 @@ impl Udp {
         reason: Reason,
         programs: &mut dyn Programs,
     ) {
-        let place = number ^ DATAGRAMS;
-        let gone = self.talks.get_mut(place as usize).and_then(Option::take);
-        let Some(Talk { session, ends, is_peers, .. }) = gone else { return };
-        self.by_ends.remove(&ends);
-        self.vacant.push(place);
-        self.peers -= usize::from(is_peers);
-        programs.ended(now, session, reason, ConnectionStats::default());
+        if let Some(Talk { session, .. }) = self.forget(number) {
+            programs.ended(now, session, reason, ConnectionStats::default());
+        }
     }
 
     /// Sends what there is, as long as there are buffers.
@@ -315,8 +369,7 @@ impl Udp {
             if !out.knows(ends.remote.ip()) {
                 return Next::Unresolved;
             }
-            self.gather(session, sent..end, programs);
-            match self.write(number, out) {
+            match self.write(number, sent..end, programs, out) {
                 Written::Whole => {}
                 Written::Blocked => return Next::Blocked,
                 Written::TooLong => {
@@ -333,36 +386,22 @@ impl Udp {
         Next::Again
     }
 
-    /// Puts a message into one piece.
-    fn gather(
+    /// Writes a message as a packet of a session.
+    fn write(
         &mut self,
-        session: SessionKey,
-        range: std::ops::Range<u64>,
+        number: u32,
+        range: Range<u64>,
         programs: &mut dyn Programs,
-    ) {
-        self.message.clear();
-        let mut at = range.start;
-        while at < range.end {
-            let piece = programs.payload(session, at, &mut self.scratch);
-            let left = usize::try_from(range.end - at).unwrap_or(usize::MAX);
-            let piece = piece.get(..left).unwrap_or(piece);
-            if piece.is_empty() {
-                break;
-            }
-            self.message.extend_from_slice(piece);
-            at += piece.len() as u64;
-        }
-    }
-
-    /// Writes the message as a packet of a session.
-    fn write(&mut self, number: u32, out: &mut impl Transmit) -> Written {
-        let Some(&mut Talk { ends, group, is_peers, .. }) = self.talk(number) else {
+        out: &mut impl Transmit,
+    ) -> Written {
+        let Some(&mut Talk { session, ends, group, is_peers, .. }) = self.talk(number) else {
             return Written::Whole;
         };
         let Some(profile) = self.profile(group) else { return Written::Whole };
-        let content_len = udp::LEN + self.message.len();
         let header_len = if ends.local.is_ipv4() { ipv4::LEN } else { ipv6::LEN };
-        let len = header_len + content_len;
+        let message_len = range.end.saturating_sub(range.start);
+        let content_len = usize::try_from(message_len).unwrap_or(LONGEST).saturating_add(udp::LEN);
+        let len = header_len.saturating_add(content_len);
         if len > self.mtu {
             return Written::TooLong;
         }
@@ -373,7 +412,10 @@ impl Udp {
         };
         self.identification = self.identification.wrapping_add(1);
         write_ip(header, &ends, &profile, (content_len, self.identification));
-        write_udp(content, &ends, &self.message);
+        if let Some(message) = content.get_mut(udp::LEN..) {
+            fill(message, (session, range.start), &mut self.scratch, programs);
+        }
+        write_udp(content, &ends);
         let first = if is_peers { self.profiles.len() as u16 } else { 0 };
         if let Ok(profile) = u8::try_from(first.saturating_add(group)) {
             out.of_profile(profile);
@@ -383,21 +425,27 @@ impl Udp {
         Written::Whole
     }
 
-    /// Takes a packet of UDP for a host of ours. `listen` finds the group that is served at an address and a port.
+    /// Takes a packet of UDP for a host of ours. `listen` finds the group that is served at an address and a port. Says whether a
+    /// session of its peer began.
     pub(crate) fn receive(
         &mut self,
         now: Nanos,
         packet: &[u8],
         listen: impl FnOnce(IpAddr, u16) -> Option<u16>,
         programs: &mut dyn Programs,
-    ) {
+    ) -> bool {
         self.counters.packets += 1;
         let Read { ends, payload, verified } = match read(packet) {
             Ok(read) => read,
-            Err(Refused::Malformed) => return self.counters.malformed += 1,
-            Err(Refused::Checksum) => return self.counters.bad_checksum += 1,
+            Err(refused) => {
+                match refused {
+                    Refused::Malformed => self.counters.malformed += 1,
+                    Refused::Checksum => self.counters.bad_checksum += 1,
+                }
+                return false;
+            }
         };
-        let known = self.by_ends.get(&ends).copied();
+        let known = self.find(&ends);
         let number = known.or_else(|| {
             let group = listen(ends.local.ip(), ends.local.port())?;
             let profile = ProfileId(group);
@@ -417,7 +465,7 @@ impl Udp {
         });
         let Some(talk) = number.and_then(|number| self.talk(number)) else {
             self.counters.no_session += 1;
-            return;
+            return false;
         };
         talk.heard += 1;
         let session = talk.session;
@@ -425,6 +473,7 @@ impl Udp {
         self.counters.unverified += u64::from(!verified);
         programs.message(now, session, payload);
         number.into_iter().for_each(|number| self.offer(number));
+        known.is_none()
     }
 
     /// Whether there is room for another peer; one that said one thing alone makes it.
@@ -447,7 +496,7 @@ impl Udp {
         programs: &mut dyn Programs,
     ) -> bool {
         let Some((ends, is_refused)) = read_icmp(packet) else { return false };
-        let number = self.by_ends.get(&ends).copied().filter(|_| is_refused);
+        let number = self.find(&ends).filter(|_| is_refused);
         if let Some(number) = number
             && self.talk(number).is_some_and(|talk| !talk.is_peers && talk.sent > 0)
         {
@@ -517,11 +566,31 @@ fn write_ip(
     }
 }
 
-/// Writes the UDP header and the message.
-fn write_udp(content: &mut [u8], ends: &Ends, message: &[u8]) {
+/// Has the program write its message from the byte at `at` on.
+fn fill(
+    message: &mut [u8],
+    (session, mut at): (SessionKey, u64),
+    scratch: &mut [u8],
+    programs: &mut dyn Programs,
+) {
+    let mut rest = message;
+    while !rest.is_empty() {
+        let piece = programs.payload(session, at, scratch);
+        let len = piece.len().min(rest.len());
+        if len == 0 {
+            // what was offered is there; a program that lost it sends zeros
+            return rest.fill(0);
+        }
+        let (filled, left) = rest.split_at_mut(len);
+        filled.copy_from_slice(piece.get(..len).unwrap_or_default());
+        (rest, at) = (left, at + len as u64);
+    }
+}
+
+/// Writes the UDP header before the message.
+fn write_udp(content: &mut [u8], ends: &Ends) {
     let len = content.len();
-    let Some((header, payload)) = content.split_first_chunk_mut::<{ udp::LEN }>() else { return };
-    payload.copy_from_slice(message);
+    let Some(header) = content.first_chunk_mut::<{ udp::LEN }>() else { return };
     let ([s0, s1], [d0, d1]) = (ends.local.port().to_be_bytes(), ends.remote.port().to_be_bytes());
     let [l0, l1] = (len as u16).to_be_bytes();
     *header = [s0, s1, d0, d1, l0, l1, 0, 0];
@@ -641,7 +710,8 @@ mod tests {
         let mut bytes = vec![0; header_len + udp::LEN + message.len()];
         let (header, content) = bytes.split_at_mut(header_len);
         write_ip(header, &ends(six), &PROFILE, (content.len(), 7));
-        write_udp(content, &ends(six), message);
+        content[udp::LEN..].copy_from_slice(message);
+        write_udp(content, &ends(six));
         bytes
     }
 
@@ -710,10 +780,35 @@ mod tests {
         }
     }
 
+    /// The index grows, and has those that are open and no others, of both versions.
+    #[test]
+    fn sessions_are_found_by_their_ends() {
+        let mut udp = Udp::new(vec![Some(PROFILE)], 1500, [5, 6]);
+        let of = |number: u16| {
+            let mut ends = ends(number.is_multiple_of(3));
+            ends.remote.set_port(number);
+            ends
+        };
+        let mut open: Vec<(u16, u32)> = Vec::new();
+        for number in 1..5000 {
+            open.push((number, udp.begin(SessionKey(number.into()), of(number), 0, false)));
+            if number.is_multiple_of(4) {
+                let (gone, place) = open.swap_remove(usize::from(number) / 2);
+                assert_eq!(udp.forget(place).map(|talk| talk.session.0), Some(gone.into()));
+                assert_eq!(udp.find(&of(gone)), None);
+            }
+        }
+        assert_eq!(udp.open(), open.len());
+        for (number, place) in open {
+            assert_eq!(udp.find(&of(number)), Some(place));
+            assert_eq!(udp.find(&turned(of(number))), None);
+        }
+    }
+
     /// Spoofed sources whose next hop nobody knows come and go: what waits stays as long as there are sessions.
     #[test]
     fn those_that_wait_for_a_next_hop_are_no_more_than_the_sessions() {
-        let mut udp = Udp::new(vec![Some(PROFILE)], 1500);
+        let mut udp = Udp::new(vec![Some(PROFILE)], 1500, [5, 6]);
         let begin = |udp: &mut Udp, port: u16| {
             let mut ends = ends(false);
             ends.remote.set_port(port);
@@ -724,10 +819,7 @@ mod tests {
         let held: Vec<u32> = (1..=10).map(|port| begin(&mut udp, port)).collect();
         for port in 100..10_000 {
             let number = begin(&mut udp, port);
-            let place = number ^ DATAGRAMS;
-            let gone = udp.talks[place as usize].take().unwrap();
-            udp.by_ends.remove(&gone.ends);
-            udp.vacant.push(place);
+            udp.forget(number).unwrap();
         }
         assert!(udp.unresolved.len() <= udp.talks.len() + 1, "{}", udp.unresolved.len());
         udp.look_again();

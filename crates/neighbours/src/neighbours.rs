@@ -25,6 +25,8 @@ use crate::{FRAME_MAX, Hosts};
 const ANSWERS_MAX: usize = 1024;
 /// Echo replies that wait at most, and that may leave at once.
 const ECHOES_MAX: usize = 64;
+/// Next hops that are asked for in a second because of packets of no session.
+const STRANGERS_PER_SECOND: u32 = 64;
 /// A bit of TCP's flags, and where these lie (RFC 9293 §3.1).
 const SYN: u8 = 0x02;
 const TCP_FLAGS_AT: usize = 13;
@@ -105,6 +107,7 @@ pub struct Neighbours {
     answers: VecDeque<Answer>,
     echoes: VecDeque<Echo>,
     echo_limit: RateLimit,
+    stranger_limit: RateLimit,
     conflict: Option<Conflict>,
     counters: Counters,
 }
@@ -139,6 +142,7 @@ impl Neighbours {
             answers: VecDeque::with_capacity(ANSWERS_MAX),
             echoes: VecDeque::with_capacity(ECHOES_MAX),
             echo_limit: RateLimit::new(settings.echoes_per_second, ECHOES_MAX as u32),
+            stranger_limit: RateLimit::new(STRANGERS_PER_SECOND, STRANGERS_PER_SECOND),
             conflict: None,
             counters: Counters::default(),
         })
@@ -241,7 +245,8 @@ impl Neighbours {
         if !is_ours {
             return Err(Ignored::Destination);
         }
-        if !self.is_one_host(source) {
+        // one that says to be from where it goes would have us talk to ourselves (the LAND attack)
+        if !self.is_one_host(source) || source == destination {
             return Err(Ignored::Source);
         }
         if packet.protocol == Protocol::TCP {
@@ -259,6 +264,18 @@ impl Neighbours {
     fn is_one_host(&self, address: IpAddr) -> bool {
         let is_broadcast = |address| self.broadcasts.contains(&address);
         is_unicast(address) && !matches!(address, IpAddr::V4(address) if is_broadcast(address))
+    }
+
+    /// Learns the next hop to who sent `frame`, which had a packet for a host of ours, where nothing is known of it. That of who sent
+    /// SYN is learnt without asking for it.
+    pub fn learn(&mut self, now: Nanos, frame: &[u8]) {
+        let Ok(head) = self.link.read(frame) else { return };
+        let carried = frame.get(head.at..).unwrap_or_default();
+        let version = head.ether_type.version();
+        let packet = version.and_then(|version| walk::ip_packet(carried, version, Policy::Strict));
+        if let Some(packet) = packet {
+            self.learn_from_packet(now, head.from, packet.source());
+        }
     }
 
     /// Learns the next hop of a client, where nothing is known of it.
@@ -469,6 +486,18 @@ impl Neighbours {
             return Some(mac);
         }
         self.look_up(now, next_hop)
+    }
+
+    /// The same for an answer to a packet of no session: few next hops are asked for because of such, since whoever sends them under
+    /// many addresses would have us ask for all of these.
+    pub fn mac_for_stranger(&mut self, now: Nanos, destination: IpAddr) -> Option<MacAddr> {
+        match self.state(destination) {
+            State::Known(_) => self.mac_for(now, destination),
+            State::Unknown | State::Failed if self.stranger_limit.pass(now) => {
+                self.mac_for(now, destination)
+            }
+            _ => None,
+        }
     }
 
     fn look_up(&mut self, now: Nanos, next_hop: IpAddr) -> Option<MacAddr> {

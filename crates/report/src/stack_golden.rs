@@ -5,8 +5,8 @@ use crate::document::Document;
 use crate::format::{Colour, Presentable, Rendering};
 use crate::golden::{facts, golden, text};
 use crate::model::{
-    Report, StackArrivals, StackBytes, StackDatagrams, StackLink, StackRecoveries, StackReport,
-    StackSegments, StackSessions, StackState, Verdict,
+    Report, StackArrivals, StackBytes, StackConflict, StackDatagrams, StackLink, StackRecoveries,
+    StackReport, StackSegments, StackSessions, StackState, Verdict,
 };
 
 fn state(state: &str, sessions: u64) -> StackState {
@@ -116,6 +116,10 @@ fn troubled() -> StackReport {
             no_session: 16,
         }),
         silent_next_hop: Some("10.0.2.254".to_owned()),
+        conflict: Some(StackConflict {
+            address: "10.0.2.9".to_owned(),
+            mac: "02:00:00:00:00:07".to_owned(),
+        }),
     }
 }
 

@@ -101,6 +101,12 @@ fn data_of_sessions_that_outlast_their_starts_is_spread() {
     for says in ["each 10.0 s at least by its pauses", "to the server 5.13 Mbit/s"] {
         assert!(page.contains(says), "{says}: {page}");
     }
+    // those of steps count as often as they are repeated, at both ends
+    let steps = explained(
+        "{ from: a, to: b, servers: { ports: 7 }, rate: 1000/s, count: 100, program: { steps: { client: [ repeat: { times: 6, steps: [ \
+         send: 100B, think: 1s ] } ], server: [ receive: 600B, think: 4s ] } } }",
+    );
+    assert!(steps.contains("each 10.0 s at least by its pauses"), "{steps}");
     let held = explained(
         "{ from: a, to: b, program: http, hold: 5s, servers: { ports: 80 }, rate: 10/s }",
     );

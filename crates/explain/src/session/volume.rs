@@ -3,7 +3,7 @@
 use wirebeat_traffic::compile::volume::{MSS, Volume, Volumes, count};
 use wirebeat_traffic::program::script::{Op, Script, SessionGroup};
 use wirebeat_traffic::scenario::departures::Duration;
-use wirebeat_traffic::scenario::session::program::Misbehave;
+use wirebeat_traffic::scenario::session::program::{Misbehave, Step};
 use wirebeat_traffic::scenario::session::{ProgramSpec, SessionSpec, Transport};
 use wirebeat_units::{Layer, Nanos, human};
 
@@ -97,13 +97,26 @@ fn misbehaves_for(of: &Misbehave, group: &SessionGroup) -> f64 {
     }
 }
 
+fn mean_seconds(time: &Duration) -> f64 {
+    match time {
+        Duration::Fixed(time) => time.get() as f64 / 1e9,
+        Duration::Drawn(drawn) => drawn.mean().unwrap_or(0.0) / 1e9,
+    }
+}
+
+/// How many seconds the steps of one end wait of their own accord; a jump counts as passed by.
+fn step_pauses(steps: &[Step], times: f64) -> f64 {
+    let each = steps.iter().map(|step| match step {
+        Step::Think(time) => times * mean_seconds(time),
+        Step::Repeat(repeat) => step_pauses(&repeat.steps, times * f64::from(repeat.times.get())),
+        _ => 0.0,
+    });
+    each.sum()
+}
+
 /// How many seconds a session lasts by its pauses alone, on average.
 pub(super) fn pauses(spec: &SessionSpec, group: &SessionGroup) -> f64 {
-    let mean = |time: &Option<Duration>| match time {
-        None => 0.0,
-        Some(Duration::Fixed(time)) => time.get() as f64 / 1e9,
-        Some(Duration::Drawn(drawn)) => drawn.mean().unwrap_or(0.0) / 1e9,
-    };
+    let mean = |time: &Option<Duration>| time.as_ref().map_or(0.0, mean_seconds);
     let between =
         |count: u32, time: &Option<Duration>| f64::from(count - count.min(1)) * mean(time);
     let program = match &spec.program {
@@ -119,7 +132,10 @@ pub(super) fn pauses(spec: &SessionSpec, group: &SessionGroup) -> f64 {
             ends.map(|script| thinks(script)).sum()
         }
         ProgramSpec::Misbehave(of) => misbehaves_for(of, group),
-        ProgramSpec::Bulk(_) | ProgramSpec::Steps(_) => 0.0,
+        ProgramSpec::Steps(steps) => {
+            step_pauses(&steps.client, 1.0) + step_pauses(&steps.server, 1.0)
+        }
+        ProgramSpec::Bulk(_) => 0.0,
     };
     program.max(mean(&spec.hold))
 }

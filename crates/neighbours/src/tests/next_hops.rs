@@ -158,6 +158,57 @@ fn a_client_is_learnt_from_its_syn() {
     assert_eq!(neighbours.counters().learnt_from_packets, 1);
 }
 
+/// Where a datagram begins a session, the caller has its sender learnt: nobody is asked for, however many the senders are.
+#[test]
+fn who_begins_a_session_is_learnt_without_a_question() {
+    let mut neighbours = neighbours();
+    for last in 20..220 {
+        let source = format!("192.0.2.{last}");
+        let datagram = [0x30, 0x39, 0, 53, 0, 8, 0, 0];
+        let packet = packet(17, 64, &source, "10.0.0.1", &datagram);
+        let frame = frame(OURS, PEER, 0x0800, &packet);
+        assert_eq!(neighbours.receive(T0, &frame), Received::Packet(14..42));
+        assert_eq!(neighbours.state(ip(&source)), State::Unknown);
+        neighbours.learn(T0, &frame);
+        assert_eq!(neighbours.mac_for(T0, ip(&source)), Some(PEER));
+    }
+    assert_eq!(sent(&mut neighbours, T0).len(), 0);
+    // what is no packet teaches nothing
+    for frame in [&[][..], &[0; 60], &request((PEER, "10.0.0.20"), "10.0.0.1")] {
+        neighbours.learn(T0, frame);
+    }
+    assert_eq!(neighbours.counters().learnt_from_packets, 200);
+}
+
+/// Packets of no session under many addresses have us ask for few.
+#[test]
+fn strangers_are_asked_for_at_a_bounded_rate() {
+    let mut neighbours = neighbours();
+    let asked = |neighbours: &mut Neighbours, now: Nanos, net: u8| -> usize {
+        for last in 1..=200 {
+            let address = ip(&format!("192.0.{net}.{last}"));
+            assert_eq!(neighbours.mac_for_stranger(now, address), None);
+        }
+        sent(neighbours, now).len()
+    };
+    assert_eq!(asked(&mut neighbours, T0, 1), 64);
+    assert_eq!(asked(&mut neighbours, T0, 2), 0);
+    let later = T0.saturating_add(Nanos::from_millis(500));
+    assert_eq!(asked(&mut neighbours, later, 3), 32);
+    // one who is known costs nothing, and our own sessions ask as many as they want
+    neighbours.receive(later, &syn(PEER, "10.0.0.20", "10.0.0.1"));
+    assert_eq!(neighbours.mac_for_stranger(later, ip("10.0.0.20")), Some(PEER));
+    assert_eq!(neighbours.mac_for(later, ip("192.0.4.1")), None);
+    assert_eq!(sent(&mut neighbours, later).len(), 1);
+}
+
+#[test]
+fn who_says_to_be_from_where_it_goes_is_ignored() {
+    let mut neighbours = neighbours();
+    let land = syn(PEER, "10.0.0.1", "10.0.0.1");
+    assert_eq!(neighbours.receive(T0, &land), Received::Ignored(Ignored::Source));
+}
+
 #[test]
 fn a_gateway_is_learnt_from_a_distant_client_and_asked_at_once() {
     let mut neighbours = Neighbours::new(gateway()).unwrap();

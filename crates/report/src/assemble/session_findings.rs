@@ -35,6 +35,9 @@ pub(super) fn findings(sessions: &[SessionReport], groups: &[SessionGroup]) -> V
     let missed = all().zip(groups).filter_map(|((name, group), facts)| {
         Some(format!("{name} {}", rate_missed(group, facts.steady)?))
     });
+    let failed = all().zip(groups).filter_map(|((name, group), facts)| {
+        Some(format!("{name}: {}", failed_there(group, facts.resets)?))
+    });
     let kinds = [
         (FindingKind::NothingEstablished, told(nothing_established).map(|told| {
             format!("no session was established: {told}; check the addresses, the port, and what filters between")
@@ -50,7 +53,7 @@ pub(super) fn findings(sessions: &[SessionReport], groups: &[SessionGroup]) -> V
         })),
         (FindingKind::PayloadDamaged, told(damaged)
             .map(|told| format!("received bytes are not what they should be: {told}"))),
-        (FindingKind::SessionsFailed, told(failed_there)
+        (FindingKind::SessionsFailed, listed(failed)
             .map(|told| format!("sessions failed by the peer or the network: {told}"))),
         (FindingKind::ResponsesLost, told(lost)
             .map(|told| format!("responses did not come in time: {told}"))),
@@ -102,7 +105,7 @@ fn nothing_established(group: &SessionReport) -> Option<String> {
         // what the other end of ours says
         SessionEnd::Server if group.paired_with.is_some() => None,
         SessionEnd::Server => {
-            (group.starts.opened == 0).then(|| format!("none came in at {}", group.local))
+            (group.starts.opened == 0).then(|| format!("none at {}", group.local))
         }
         // nobody answers messages one way
         SessionEnd::Client if group.transport.is_some() && group.one_way.is_some() => None,
@@ -139,8 +142,9 @@ fn damaged(group: &SessionReport) -> Option<String> {
     (damaged > 0).then(|| human::counted(damaged, "message"))
 }
 
-fn failed_there(group: &SessionReport) -> Option<String> {
-    let ways = group.ends.failed_there().into_iter().filter(|(_, count)| *count > 0);
+fn failed_there(group: &SessionReport, resets: bool) -> Option<String> {
+    let ends = SessionEnds { reset: if resets { 0 } else { group.ends.reset }, ..group.ends };
+    let ways = ends.failed_there().into_iter().filter(|(_, count)| *count > 0);
     let (early, responses) = (group.ends.closed_early, group.messages.before_closed_early);
     let way = |(name, count): (&str, u64)| {
         let mut way = format!("{} {name}", human::count(count));

@@ -301,6 +301,17 @@ fn closed_early_says_after_how_many_responses() {
     assert!(told.ends_with("web: 10 closed early of 100 opened"), "{told}");
 }
 
+/// `tcp: { reset: true }` has clients end sessions by RST: our server's were told as failures.
+#[test]
+fn who_was_asked_to_reset_does_not_fail() {
+    for resets in [true, false] {
+        let mut group = SessionGroup { resets, ..server() };
+        let counts = &mut group.summary.counts;
+        (counts.in_order, counts.reset) = (0, counts.in_order);
+        assert_eq!(kinds(&run([group])).contains(&FindingKind::SessionsFailed), !resets);
+    }
+}
+
 #[test]
 fn nothing_established_is_told_once() {
     let mut groups = both();
@@ -318,9 +329,7 @@ fn nothing_established_is_told_once() {
     assert!(told.ends_with(hint), "{told}");
     let lonely = SessionGroup { summary: SessionSummary::default(), ..server() };
     let report = run([lonely]);
-    assert!(
-        message(&report, FindingKind::NothingEstablished).contains("none came in at 10.0.2.9:80")
-    );
+    assert!(message(&report, FindingKind::NothingEstablished).contains("none at 10.0.2.9:80"));
 }
 
 /// A server receives no responses.

@@ -30,6 +30,8 @@ pub struct SessionGroup {
     pub over_udp: bool,
     /// Whether it has TLS between the program and TCP.
     pub has_tls: bool,
+    /// Whether its other end, which is ours too, was asked to end sessions by RST: one that it reset has not failed.
+    pub resets: bool,
     /// What its sessions do: "http", "bulk".
     pub program: String,
     /// The names of statuses, where the protocol has names for them.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::human;
-use crate::model::{Finding, FindingKind, StackReport};
+use crate::model::{Finding, FindingKind, StackConflict, StackReport};
 
 /// Ports that a finding tells of.
 const PORTS: usize = 3;
@@ -36,6 +36,9 @@ fn add(report: &mut StackReport, facts: &StackReport) {
     }
     if report.silent_next_hop.is_none() {
         report.silent_next_hop.clone_from(&facts.silent_next_hop);
+    }
+    if report.conflict.is_none() {
+        report.conflict.clone_from(&facts.conflict);
     }
     for one in &facts.states {
         match report.states.iter_mut().find(|known| known.state == one.state) {
@@ -86,8 +89,17 @@ pub(super) fn findings(stacks: &[StackReport]) -> Vec<Finding> {
             stack.port
         ))
     });
+    let conflict = stacks.iter().find_map(|stack| {
+        let StackConflict { address, mac } = stack.conflict.as_ref()?;
+        Some(format!(
+            "the station {mac} on port '{}' says that it has {address}, an address of ours: packets for it may have gone there; \
+             choose addresses that no other station has",
+            stack.port
+        ))
+    });
     let kinds = [
         (FindingKind::NextHopSilent, silent),
+        (FindingKind::AddressConflict, conflict),
         (FindingKind::ReceiverDrops, lost),
         (FindingKind::SynsDropped, dropped),
         (FindingKind::ChecksumsWrong, wrong),

@@ -162,7 +162,7 @@ const GROUP_COUNTERS: [Counter<GroupTotals>; 12] = [
     },
     Counter {
         name: "session_responses",
-        help: "Responses that were received whole.",
+        help: "Responses: at a client received whole, at a server given to TCP or UDP.",
         unit: Unit::Responses,
         value: |group| Some(group.responses),
     },

@@ -44,8 +44,8 @@ pub use session::{
     SessionTimes, SessionTls, StatusCount, TlsFailures,
 };
 pub use stack::{
-    StackArrivals, StackBytes, StackDatagrams, StackInterval, StackLink, StackRecoveries,
-    StackReport, StackSegments, StackSessions, StackState,
+    StackArrivals, StackBytes, StackConflict, StackDatagrams, StackInterval, StackLink,
+    StackRecoveries, StackReport, StackSegments, StackSessions, StackState,
 };
 pub use station::{
     Clock, Cost, DelayClock, HardwareTimestamps, Host, Interruptions, Relation, Station, Thread,
@@ -349,6 +349,8 @@ pub enum FindingKind {
     NothingEstablished,
     /// A next hop did not answer when our own TCP asked for its link-layer address.
     NextHopSilent,
+    /// Another station says that it has an address of our own TCP.
+    AddressConflict,
     /// A link was down for a while.
     LinkDown,
     /// This machine had no port, file descriptor or memory for sessions: the tester's failure, not the peer's.

@@ -235,7 +235,7 @@ impl SessionEnds {
 pub struct SessionMessages {
     /// Requests whose last byte was handed to TCP.
     pub requests: u64,
-    /// Responses that were received whole.
+    /// Responses: at a client those that were received whole, at a server those that its program gave to TCP or UDP.
     pub responses: u64,
     /// Responses and messages that were not as expected: another size, another status.
     pub unexpected: u64,
@@ -520,7 +520,7 @@ pub struct SessionInterval {
     pub handshakes_failed: u64,
     /// Requests whose last byte was handed to TCP.
     pub requests: u64,
-    /// Responses that were received whole.
+    /// Responses: at a client those that were received whole, at a server those that its program gave to TCP or UDP.
     pub responses: u64,
     /// Responses and messages that were not as expected.
     #[serde(default, skip_serializing_if = "is_zero")]

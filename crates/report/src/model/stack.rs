@@ -37,6 +37,18 @@ pub struct StackReport {
     /// The first next hop that did not answer when it was asked for its link-layer address; absent where all did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent_next_hop: Option<String>,
+    /// The first station that was seen to use an address of ours while the run went on; absent where none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conflict: Option<StackConflict>,
+}
+
+/// Another station that uses an address of ours (RFC 5227 §2.4, RFC 4862 §5.4).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StackConflict {
+    /// Which address.
+    pub address: String,
+    /// The Ethernet address of the station.
+    pub mac: String,
 }
 
 /// Implements `add` for structures of counters. The pattern has no `..`: a counter that is missing here does not compile.

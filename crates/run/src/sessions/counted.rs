@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use wirebeat_endpoint::{DatagramCounters, EndpointCounters, Frames, SentFrames};
 use wirebeat_report::model::{
-    IntervalSent, StackArrivals, StackBytes, StackDatagrams, StackInterval, StackLink,
-    StackRecoveries, StackReport, StackSegments, StackSessions, StackState,
+    IntervalSent, StackArrivals, StackBytes, StackConflict, StackDatagrams, StackInterval,
+    StackLink, StackRecoveries, StackReport, StackSegments, StackSessions, StackState,
 };
 use wirebeat_stack::{Counters, State};
 
@@ -176,6 +176,10 @@ impl Counted {
                 no_session: of.no_session,
             }),
             silent_next_hop: self.port.silent_next_hop.map(|next_hop| next_hop.to_string()),
+            conflict: self.port.conflict.map(|of| StackConflict {
+                address: of.address.to_string(),
+                mac: of.mac.to_string(),
+            }),
         }
     }
 }

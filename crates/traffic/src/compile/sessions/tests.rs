@@ -188,6 +188,18 @@ fn a_bit_rate_is_as_many_sessions_as_have_so_many_bits() {
     assert!((rate("8Mbps@payload") - 100.0).abs() < 0.01, "{}", rate("8Mbps@payload"));
     let (frame, line) = (rate("8Mbps"), rate("8Mbps@line"));
     assert!(line < frame && frame < 100.0 && line > 80.0, "{frame} {line}");
+    // datagrams of 8 and 400 bytes: the shorter ones are filled up to 64, and the line adds 20 to each
+    for (ip, short) in [("", 64.0), (", addresses: 'fd00::1'", 74.0)] {
+        let clients = if ip.is_empty() { "" } else { "clients: { addresses: 'fd00::2' }, " };
+        let text = format!(
+            "  x: {{ from: a, to: b, transport: udp, {clients}servers: {{ ports: 80{ip} }}, rate: 8Mbps@line, stop: 1s, program: {{ steps: {{ \
+             client: [ send: 8B, receive: 400B ], server: [ receive: 8B, send: 400B ] }} }} }}"
+        );
+        let sessions = compiled(&text).unwrap();
+        let rate = sessions.starts.offered(0).unwrap().0.per_second();
+        let long = 400.0 + if ip.is_empty() { 46.0 } else { 66.0 };
+        assert!((rate - 1e6 / (short + long + 40.0)).abs() < 0.01, "{rate}");
+    }
     let unknown =
         "  x: { from: a, program: http, servers: { addresses: 10.0.3.1, ports: 80 }, rate: 8Mbps }";
     let said = compiled(unknown).unwrap_err();

@@ -20,6 +20,8 @@ pub const MSS: f64 = 1448.0;
 /// Ethernet with FCS, IPv4 and TCP with timestamps; of IPv6 20 more.
 const HEADERS: f64 = 18.0 + 20.0 + 32.0;
 
+/// The shortest frame, with FCS (IEEE 802.3 §4.4.2).
+const FRAME_MIN: u32 = 64;
 /// Ethernet with FCS, IPv4 and UDP.
 const DATAGRAM_HEADERS: f64 = 18.0 + 20.0 + 8.0;
 
@@ -40,13 +42,16 @@ pub struct Volume {
     pub segments: f64,
     /// How many messages these are.
     pub messages: f64,
+    /// Bytes that fill up their frames where each message is a datagram over IPv4.
+    padding: f64,
 }
 
 impl Volume {
     /// So many messages of the same mean length.
     fn messages(count: f64, bytes: f64) -> Volume {
         let messages = if bytes > 0.0 { count } else { 0.0 };
-        Volume { bytes: count * bytes, segments: count * (bytes / MSS).ceil(), messages }
+        let padding = messages * (f64::from(FRAME_MIN) - DATAGRAM_HEADERS - bytes).max(0.0);
+        Volume { bytes: count * bytes, segments: count * (bytes / MSS).ceil(), messages, padding }
     }
 
     fn and(self, other: Volume) -> Volume {
@@ -54,6 +59,7 @@ impl Volume {
             bytes: self.bytes + other.bytes,
             segments: self.segments + other.segments,
             messages: self.messages + other.messages,
+            padding: self.padding + other.padding,
         }
     }
 
@@ -104,6 +110,8 @@ pub struct Exchanged {
     pub segments: [f64; 2],
     /// Bytes of headers of each segment, the Ethernet header and FCS included.
     headers: f64,
+    /// Whether short ones are filled up to the shortest frame.
+    padded: bool,
 }
 
 impl Exchanged {
@@ -117,7 +125,8 @@ impl Exchanged {
             Layer::Frame => self.headers,
             Layer::Line => self.headers + f64::from(LINE_OVERHEAD),
         };
-        (data.bytes + segments * each) * 8.0
+        let padding = if self.padded && layer != Layer::Payload { data.padding } else { 0.0 };
+        (data.bytes + padding + segments * each) * 8.0
     }
 }
 
@@ -134,6 +143,7 @@ impl Volumes {
                 data: [up, down],
                 segments,
                 headers: DATAGRAM_HEADERS + of_ip,
+                padded: !ipv6,
             });
         }
         let (mut up, mut down) = (up, down);
@@ -161,7 +171,7 @@ impl Volumes {
                 down.segments + up.streamed() + control.1,
             ],
         };
-        Some(Exchanged { data: [up, down], segments, headers: HEADERS + of_ip })
+        Some(Exchanged { data: [up, down], segments, headers: HEADERS + of_ip, padded: false })
     }
 }
 
@@ -169,7 +179,7 @@ impl Volumes {
 /// certificate that is made where none is given. A chain of certificates of somebody else's server is some kB more. Where tickets are
 /// given nearly all sessions resume an earlier one.
 fn handshake(tls: &TlsSpec) -> [Volume; 2] {
-    let of = |bytes, segments| Volume { bytes, segments, messages: segments };
+    let of = |bytes, segments| Volume { bytes, segments, messages: segments, padding: 0.0 };
     match (tls.versions.contains(&TlsVersion::Tls13), tls.resume) {
         (true, true) => [of(483.0, 2.0), of(590.0, 2.0)],
         (true, false) => [of(314.0, 1.0), of(631.0, 1.0)],
