@@ -21,9 +21,12 @@
 //! - answers to our questions,
 //! - requests for one of our hosts, which are about to be answered anyway (RFC 826's rule),
 //! - announcements to all (a gratuitous ARP, an unsolicited advertisement that overrides), for next hops that are known already,
-//! - the source address of a TCP SYN for one of our hosts, where nothing is known yet: so a server answers its clients at once.
-//!   The gateway is asked at the same time, and its answer counts. A host of this link that sends a SYN with a foreign source
-//!   address receives the SYN-ACK for it, as with a false ARP; RFC 5961 protects sessions that are open.
+//! - the source address of a TCP SYN for one of our hosts, and of what else the caller says that it begins a session
+//!   ([`Neighbours::learn`]), where nothing is known yet: so a server answers its clients at once, and asks for nobody because of sources
+//!   that somebody invents. The gateway is asked at the same time, and its answer counts. A host of this link that sends a SYN with a
+//!   foreign source address receives the SYN-ACK for it, as with a false ARP; RFC 5961 protects sessions that are open.
+//!
+//! Answers to packets of no session ask for 64 next hops a second at most ([`Neighbours::mac_for_stranger`]).
 //!
 //! Only next hops enter: addresses on the link, and the gateway. Answers are limited: 1,024 wait at most, and echo replies have a
 //! rate. An echo reply is never longer than its request (but for the shortest frame). An advertisement may be 8 bytes longer than

@@ -292,6 +292,46 @@ fn our_own_server_answers_a_real_resolver() {
     }
 }
 
+/// Datagrams from 200 sources that are not on the link, where no gateway is: three ARP broadcasts left for each. From a broadcast address,
+/// where the system sends nothing: it was counted as a failure of ours.
+#[test]
+fn invented_sources_make_us_ask_for_nobody_and_fail_nowhere() {
+    require!(Capability::NetworkNamespaces);
+    for stack in ["own", "host"] {
+        let bed = cable();
+        let free = free(&bed, 77, 1);
+        let [a, b, c, _] = bed.a.ipv4.octets();
+        let (server, source) = match stack {
+            "own" => (first(&free).to_owned(), "{ increment: 198.51.100.1, count: 200 }".to_owned()),
+            _ => (bed.a.ipv4.to_string(), format!("{a}.{b}.{c}.255")),
+        };
+        let report = run(
+            &bed,
+            &format!(
+                "ports: {{ {}, b: {{ namespace: b, interface: {}, engine: packet }} }}\nsessions:\n  \
+                 x: {{ to: a, stack: {stack}, transport: udp, servers: {{ addresses: {server}, ports: 9000 }}, timeout: 500ms, program: echo }}\n\
+                 flows:\n  f: {{ from: b, packet: [ {{ ethernet: {{ destination: \"{}\" }} }}, {{ ipv4: {{ source: {source}, destination: {server} }} }}, \
+                 {{ udp: {{ source: 7000, destination: 9000 }} }} ], rate: 400pps, count: 200 }}\nrun: {{ time: 2s }}\n",
+                own_port(&bed, "packet"),
+                bed.b.link.name,
+                bed.a.mac,
+            ),
+            &Stop::new(),
+        );
+        let of = side(&report, "x", SessionEnd::Server);
+        if stack == "own" {
+            assert_eq!((of.starts.opened, of.messages.responses), (200, 200), "{of:#?}");
+            let stack = &report.stacks[0];
+            assert_eq!(stack.datagrams.map(|of| (of.received, of.sent)), Some((200, 200)));
+            // those that look for duplicates of the server's address, and announce it
+            assert!(stack.link.neighbour_frames < 20, "{stack:#?}");
+        } else {
+            assert_eq!(of.ends.failed_here, 0, "{of:#?}");
+            assert!(of.ends.unreachable > 0, "{of:#?}");
+        }
+    }
+}
+
 /// What is known is refused before the start; a drawn message that is too long ends its session, and no other.
 #[test]
 fn messages_that_fit_no_packet_are_said() {
