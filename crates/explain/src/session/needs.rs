@@ -1,6 +1,7 @@
 //! What sessions need of the machine: open connections, memory and ports.
 
 use wirebeat_traffic::compile::memory::of_end as end_memory;
+use wirebeat_traffic::compile::pauses::pauses;
 use wirebeat_traffic::program::script::{Op, SessionGroup};
 use wirebeat_traffic::scenario::session::program::{Direction, HttpBody};
 use wirebeat_traffic::scenario::session::{
@@ -10,7 +11,6 @@ use wirebeat_units::{Nanos, human};
 
 use crate::flow;
 use crate::page::Page;
-use crate::session::volume::pauses;
 
 /// How long a closed connection keeps its ports (TIME-WAIT): `TCP_TIMEWAIT_LEN` of Linux, and of our own TCP where it is not asked
 /// for something else.

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use wirebeat_host::memory;
 use wirebeat_sockets::machine;
 use wirebeat_traffic::compile::memory::of_end as end_memory;
+use wirebeat_traffic::compile::{CompileError, fit};
 use wirebeat_traffic::program::script::{Body, LengthLaw, Message, SessionGroup, Sessions};
 use wirebeat_traffic::scenario::Scenario;
 use wirebeat_traffic::values::session::{AddressPool, StackChoice, Transport};
@@ -131,6 +132,11 @@ pub(super) fn check(
         }
     }
     check_memory(sessions, memory::available())?;
+    // what the scenario itself says of links was checked
+    let link = |port: &str| ports.iter().find(|of| of.name == port)?.link.as_ref()?.speed;
+    let written = |port: &str| scenario.ports.get(port).is_some_and(|spec| spec.speed.is_some());
+    fit::links(scenario, sessions, |port| link(port).filter(|_| !written(port)))
+        .map_err(CompileError::from)?;
     if wanted > room {
         return Err(RunError::machine(fault!(
             "{wanted} sessions may be open at a time, and this process may have {descriptors} file descriptors, \

@@ -94,7 +94,12 @@ fn of_the_system(
         }
         Transport::Udp => {
             let shared_port = job.core.cores > 1;
-            let profile = |of: &SessionGroup| UdpProfile { ttl: of.ttl, tos: of.tos, shared_port };
+            let profile = |of: &SessionGroup| UdpProfile {
+                ttl: of.ttl,
+                tos: of.tos,
+                dont_fragment: of.dont_fragment,
+                shared_port,
+            };
             let mut stack = UdpStack::new(groups.iter().map(profile).collect(), limits)?;
             let listening = listen(groups, |at, profile| stack.listen(at, profile))?;
             Ok((AnyCarrier(Box::new(stack)), listening))

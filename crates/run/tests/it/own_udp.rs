@@ -302,7 +302,9 @@ fn invented_sources_make_us_ask_for_nobody_and_fail_nowhere() {
         let free = free(&bed, 77, 1);
         let [a, b, c, _] = bed.a.ipv4.octets();
         let (server, source) = match stack {
-            "own" => (first(&free).to_owned(), "{ increment: 198.51.100.1, count: 200 }".to_owned()),
+            "own" => {
+                (first(&free).to_owned(), "{ increment: 198.51.100.1, count: 200 }".to_owned())
+            }
             _ => (bed.a.ipv4.to_string(), format!("{a}.{b}.{c}.255")),
         };
         let report = run(

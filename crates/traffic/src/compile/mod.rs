@@ -46,7 +46,7 @@ pub use files::Files;
 pub use live::{Live, Part};
 
 pub use sessions::{
-    compile_live_sessions, compile_numbered_sessions, compile_sessions, memory, volume,
+    compile_live_sessions, compile_numbered_sessions, compile_sessions, fit, memory, pauses, volume,
 };
 
 pub use links::{Destination, Link, Links, Route, destinations};

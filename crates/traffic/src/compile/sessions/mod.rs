@@ -5,10 +5,12 @@
 
 mod captured;
 mod dns;
+pub mod fit;
 mod http;
 pub mod memory;
 mod messages;
 mod misbehave;
+pub mod pauses;
 mod rates;
 mod script;
 mod tls;
@@ -76,7 +78,9 @@ pub fn compile_numbered_sessions(
         groups.push(group);
     }
     let (starts, live) = compile_starts(starts, files)?;
-    Ok((Sessions { groups, starts }, live))
+    let sessions = Sessions { groups, starts };
+    fit::check(scenario, &sessions)?;
+    Ok((sessions, live))
 }
 
 /// The flow whose frames stand for the sessions of a group.

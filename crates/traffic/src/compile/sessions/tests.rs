@@ -209,6 +209,85 @@ fn a_bit_rate_is_as_many_sessions_as_have_so_many_bits() {
     assert!(compiled(&unknown.replace("8Mbps", "10%")).unwrap_err().contains("does not say"));
 }
 
+/// Nine of ten sessions timed out, and nothing said why.
+#[test]
+fn an_address_is_at_one_end_alone() {
+    let text = |clients: &str, stack: &str| {
+        let servers = if clients.contains("fd00") { "'fd00::1'" } else { "10.0.2.1-10.0.2.9" };
+        format!(
+            "  x: {{ from: a, to: b, stack: {stack}, program: http, clients: {{ addresses: {clients} }}, \
+             servers: {{ addresses: {servers}, ports: 80 }}, rate: 10/s }}"
+        )
+    };
+    for (clients, common) in [
+        ("10.0.0.0/22", Some("10.0.2.1")),
+        ("[10.0.1.1, 10.0.2.9]", Some("10.0.2.9")),
+        ("10.0.2.4", Some("10.0.2.4")),
+        ("'fd00::/64'", Some("fd00::1")),
+        ("10.0.2.10-10.0.2.20", None),
+        ("10.0.1.1-10.0.2.0", None),
+    ] {
+        let said = compiled(&text(clients, "own")).map(|_| ()).err();
+        match common {
+            Some(address) => {
+                let said = said.unwrap_or_else(|| panic!("{clients}"));
+                let says = format!("{address} is an address of its clients and of its servers");
+                assert!(
+                    said.contains(&says) && said.contains("sessions.x.clients.addresses"),
+                    "{said}"
+                );
+            }
+            None => assert_eq!(said, None, "{clients}"),
+        }
+        // a host of the system speaks with itself
+        assert!(compiled(&text(clients, "host")).is_ok(), "{clients}");
+    }
+}
+
+/// A line of 10 Mbit/s was asked for 100, and all sessions but a tenth failed.
+#[test]
+fn a_line_carries_what_sessions_send() {
+    let text = |cable: &str, groups: &str, rest: &str| {
+        format!(
+            "seed: 1\nports: {{ a: {{ engine: loopback }}, b: {{ engine: loopback, cable: {{ rate: {cable} }} }} }}\n\
+             sessions:\n{groups}\n{rest}"
+        )
+    };
+    let group = |name: &str, port: u16, rest: &str| {
+        format!(
+            "  {name}: {{ from: a, to: b, stack: own, clients: {{ addresses: 10.1.0.1 }}, servers: {{ addresses: 10.2.0.1, ports: {port} }}, \
+             program: {{ request-response: {{ request: 100B, response: 9kB }} }}, {rest} }}"
+        )
+    };
+    let compiled = |text: &str| {
+        let scenario = Scenario::from_yaml(text, "test").unwrap_or_else(|error| panic!("{error}"));
+        compile_sessions(&scenario, &Files::default())
+            .map(|_| ())
+            .map_err(|error| error.to_string())
+    };
+    let one = group("x", 80, "rate: 1000/s");
+    let said = compiled(&text("10Mbps", &one, "run: { time: 10s }")).unwrap_err();
+    for says in ["ports.b", "on the line, which carries 10.0 Mbit/s", "% of their rates at most"] {
+        assert!(said.contains(says), "{says}: {said}");
+    }
+    let fits = compiled(&text("100Mbps", &one, "run: { time: 10s }"));
+    assert_eq!(fits, Ok(()));
+    // groups add up, and a mix is told as one
+    let two = [group("x", 80, ""), group("y", 81, "")].join("\n");
+    let mix = |rate: &str| {
+        format!("mix: {{ rate: {rate}, shares: {{ x: 1, y: 1 }} }}\nrun: {{ time: 10s }}")
+    };
+    let said = compiled(&text("10Mbps", &two, &mix("20Mbps"))).unwrap_err();
+    assert!(said.contains("'mix.rate' of 10.") && said.contains("Mbit/s at most"), "{said}");
+    assert_eq!(compiled(&text("10Mbps", &two, &mix("10Mbps"))), Ok(()));
+    // a burst takes longer, and those that think are spread over their time
+    for rest in ["rate: 10000/s, count: 500", "users: 1000", "rate: 1000/s, count: 2000, hold: 60s"]
+    {
+        let one = group("x", 80, rest);
+        assert_eq!(compiled(&text("10Mbps", &one, "run: { time: 100s }")), Ok(()), "{rest}");
+    }
+}
+
 #[test]
 fn a_mix_shares_bits_or_starts_out() {
     let groups = "  one: { from: a, to: b, program: { request-response: { request: 1000B, response: 9000B } }, servers: { ports: 80 } }\n  \

@@ -48,21 +48,13 @@ pub enum PoolOrder {
 impl Pool {
     /// Whether an address and port of this pool is one of `other` too. Of a pool without ports every port counts.
     pub fn overlaps(&self, other: &Pool) -> bool {
-        let address = |range: &AddressRange| {
-            let apart = |of: &AddressRange| {
-                of.is_ipv6() != range.is_ipv6()
-                    || bits(of.last) < bits(range.first)
-                    || bits(range.last) < bits(of.first)
-            };
-            !other.addresses.0.iter().all(apart)
-        };
         let port = match (&self.ports, &other.ports) {
             (Some(mine), Some(theirs)) => mine.0.iter().any(|range| {
                 theirs.0.iter().any(|of| range.first <= of.last && of.first <= range.last)
             }),
             _ => true,
         };
-        port && self.addresses.0.iter().any(address)
+        port && self.addresses.common(&other.addresses).is_some()
     }
 
     pub(crate) fn check(&self) -> Result<(), (&'static str, Fault)> {
@@ -281,6 +273,16 @@ impl AddressPool {
     /// How many addresses, saturating.
     pub fn len(&self) -> u64 {
         self.0.iter().fold(0, |sum, range| sum.saturating_add(range.len()))
+    }
+
+    /// The first address of a range that is one of `other` too.
+    pub fn common(&self, other: &AddressPool) -> Option<IpAddr> {
+        let both = |mine: &AddressRange, theirs: &AddressRange| {
+            let first = if bits(mine.first) < bits(theirs.first) { theirs } else { mine }.first;
+            let alike = mine.is_ipv6() == theirs.is_ipv6();
+            (alike && bits(first) <= bits(mine.last).min(bits(theirs.last))).then_some(first)
+        };
+        self.0.iter().find_map(|mine| other.0.iter().find_map(|theirs| both(mine, theirs)))
     }
 
     /// Address number `n`, over and over; `None` where there is none.
