@@ -2,7 +2,7 @@
 //!
 //! Of ten million sessions nearly all wait: for the end of their time, for the next request. What a waiting session has beside what is
 //! here is what a new one has: no message under way, nothing kept, a reader between two messages. A session of which that is not true
-//! stays as it is ([`Packed::of`] says `None`).
+//! stays as it is ([`Packed::of`] says `None`), and so does one that has sent or received 4 GiB, or drawn 65,536 numbers.
 
 use wirebeat_units::Nanos;
 
@@ -12,9 +12,9 @@ use crate::session::{
 };
 use crate::stack::Connection;
 
-/// What it waits for; which text or datagram, or how many bytes, is in `words`.
+/// What it waits for; which text or datagram, or how many bytes, is in `word`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
+#[repr(u32)]
 enum Waits {
     Data,
     Text,
@@ -26,7 +26,21 @@ enum Waits {
     End,
 }
 
-/// Its protocol; how far HTTP's client is, is in `words`.
+impl Waits {
+    /// By its number.
+    const ALL: [Waits; 8] = [
+        Waits::Data,
+        Waits::Text,
+        Waits::Message,
+        Waits::Protocol,
+        Waits::Time,
+        Waits::PeerClose,
+        Waits::Stop,
+        Waits::End,
+    ];
+}
+
+/// Its protocol; how far HTTP's client is, is in `word`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Speaks {
@@ -37,11 +51,14 @@ enum Speaks {
     Text,
 }
 
-const PEER_CLOSED: u8 = 1;
-const LINGERS: u8 = 1 << 1;
-const FINISHED: u8 = 1 << 2;
-const HAS_SLOT: u8 = 1 << 3;
-const HEARD: u8 = 1 << 4;
+/// Marks of a session, and above them what it waits for: the upper bits of a word whose others are its register.
+const PEER_CLOSED: u32 = 1 << 25;
+const LINGERS: u32 = 1 << 26;
+const FINISHED: u32 = 1 << 27;
+const HAS_SLOT: u32 = 1 << 28;
+const WAITS: u32 = 29;
+/// The bits of the register.
+const REGISTER: u32 = PEER_CLOSED - 1;
 
 /// No user.
 const NO_USER: u32 = u32::MAX;
@@ -56,22 +73,21 @@ pub(crate) struct Packed {
     active: Nanos,
     pace: Nanos,
     /// Bytes that were sent, all of them taken.
-    sent: u64,
-    received: u64,
+    sent: u32,
+    received: u32,
     /// How much later than planned it started, in ns.
     late: u32,
     number: u32,
     pub(crate) connection: Connection,
-    draws: u32,
     user: u32,
-    register: u32,
-    words: [u32; 2],
+    /// Its register, its marks and what it waits for.
+    state: u32,
+    word: u32,
     pub(crate) side: u16,
     pc: u16,
-    waits: Waits,
+    draws: u16,
     speaks: Speaks,
     fate: Option<Fate>,
-    flags: u8,
 }
 
 impl Packed {
@@ -91,7 +107,9 @@ impl Packed {
             return None;
         }
         let (waits, of_wait) = match session.wait {
-            Wait::Data(DataWait { left, got: 0, damaged: false, .. }) => (Waits::Data, left),
+            Wait::Data(DataWait { left, got: 0, damaged: false, .. }) => {
+                (Waits::Data, left.try_into().ok()?)
+            }
             Wait::Text(number) => (Waits::Text, number.into()),
             Wait::Message(number) => (Waits::Message, number.into()),
             Wait::Protocol => (Waits::Protocol, 0),
@@ -103,8 +121,8 @@ impl Packed {
         };
         let (speaks, of_protocol) = match &session.protocol {
             Protocol::None => (Speaks::None, 0),
-            Protocol::HttpClient(http) if http.is_between() => {
-                (Speaks::HttpClient, u64::from(http.sent) << 32 | u64::from(http.received))
+            Protocol::HttpClient(http) if http.is_between() && http.sent == http.received => {
+                (Speaks::HttpClient, http.sent)
             }
             Protocol::HttpServer(http) if http.is_between() => (Speaks::HttpServer, 0),
             Protocol::Echo(kept) if kept.is_empty() => (Speaks::Echo, 0),
@@ -114,49 +132,49 @@ impl Packed {
         if of_wait > 0 && of_protocol > 0 {
             return None;
         }
-        let word = of_wait | of_protocol;
-        let flag = |has: bool, flag: u8| if has { flag } else { 0 };
+        if *register > REGISTER {
+            return None;
+        }
+        let mark = |has: bool, mark: u32| if has { mark } else { 0 };
         Some(Packed {
             alarm: session.alarm,
             planned: session.planned,
             active: session.active,
             pace: session.pace.unwrap_or(NEVER),
-            sent: out.end(),
-            received: session.received,
+            sent: out.end().try_into().ok()?,
+            received: session.received.try_into().ok()?,
             late: session.started.get().checked_sub(session.planned.get())?.try_into().ok()?,
             number: session.number.try_into().ok()?,
             connection: session.connection?,
-            draws: session.draws,
             user: session.user.unwrap_or(NO_USER),
-            register: *register,
-            words: [(word >> 32) as u32, word as u32],
+            state: *register
+                | mark(session.peer_closed, PEER_CLOSED)
+                | mark(session.lingers, LINGERS)
+                | mark(session.finished, FINISHED)
+                | mark(session.has_slot, HAS_SLOT)
+                | (waits as u32) << WAITS,
+            word: of_wait | of_protocol,
             side: session.side,
             pc: session.pc,
-            waits,
+            draws: session.draws.try_into().ok()?,
             speaks,
             fate: session.fate,
-            flags: flag(session.peer_closed, PEER_CLOSED)
-                | flag(session.lingers, LINGERS)
-                | flag(session.finished, FINISHED)
-                | flag(session.has_slot, HAS_SLOT)
-                | flag(session.heard, HEARD),
         })
     }
 
     /// The session again.
     pub(crate) fn unpack(&self) -> Session {
         let started = self.planned.saturating_add(Nanos::new(self.late.into()));
-        let [high, low] = self.words;
-        let word = u64::from(high) << 32 | u64::from(low);
-        let has = |flag: u8| self.flags & flag != 0;
+        let word = self.word;
+        let has = |mark: u32| self.state & mark != 0;
         let mut session = Session::new(self.side, self.number.into(), self.planned, started);
         session.pc = self.pc;
-        session.wait = match self.waits {
+        session.wait = match self.waits() {
             Waits::Data => {
-                Wait::Data(DataWait { left: word, got: 0, prefix: [0; 8], damaged: false })
+                Wait::Data(DataWait { left: word.into(), got: 0, prefix: [0; 8], damaged: false })
             }
-            Waits::Text => Wait::Text(low as u16),
-            Waits::Message => Wait::Message(low as u16),
+            Waits::Text => Wait::Text(word as u16),
+            Waits::Message => Wait::Message(word as u16),
             Waits::Protocol => Wait::Protocol,
             Waits::Time => Wait::Time,
             Waits::PeerClose => Wait::PeerClose,
@@ -166,8 +184,8 @@ impl Packed {
         session.protocol = match self.speaks {
             Speaks::None => Protocol::None,
             Speaks::HttpClient => Protocol::HttpClient(Box::new(HttpClientState {
-                sent: high,
-                received: low,
+                sent: word,
+                received: word,
                 ..HttpClientState::default()
             })),
             Speaks::HttpServer => Protocol::HttpServer(Box::<HttpServerState>::default()),
@@ -178,14 +196,13 @@ impl Packed {
         session.pace = (self.pace != NEVER).then_some(self.pace);
         session.active = self.active;
         if let Some(register) = session.registers.first_mut() {
-            *register = self.register;
+            *register = self.state & REGISTER;
         }
-        session.draws = self.draws;
-        session.out.stand_at(self.sent);
-        session.received = self.received;
+        session.draws = self.draws.into();
+        session.out.stand_at(self.sent.into());
+        session.received = self.received.into();
         session.alarm = self.alarm;
         session.established = true;
-        session.heard = has(HEARD);
         session.peer_closed = has(PEER_CLOSED);
         session.lingers = has(LINGERS);
         session.finished = has(FINISHED);
@@ -195,14 +212,18 @@ impl Packed {
         session
     }
 
+    fn waits(&self) -> Waits {
+        Waits::ALL.get((self.state >> WAITS) as usize).copied().unwrap_or(Waits::End)
+    }
+
     /// Whether it waits for the stop of its group.
     pub(crate) fn waits_for_stop(&self) -> bool {
-        self.waits == Waits::Stop
+        self.waits() == Waits::Stop
     }
 
     /// Whether it has nothing to do any more.
     pub(crate) fn has_said_all(&self) -> bool {
-        self.waits == Waits::End
+        self.waits() == Waits::End
     }
 
     /// Whether the bytes that arrive are looked into as they come, or kept to be sent back.

@@ -235,6 +235,7 @@ pub fn assemble(
         flows,
         intervals: Vec::new(),
         mix: None,
+        session_totals: sessions::totals(&facts.sessions, facts.duration),
         session_intervals: sessions::intervals(&facts.sessions),
         sessions,
         stacks,

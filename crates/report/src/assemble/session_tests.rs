@@ -301,6 +301,32 @@ fn closed_early_says_after_how_many_responses() {
     assert!(told.ends_with("web: 10 closed early of 100 opened"), "{told}");
 }
 
+/// Of a mix nobody wants to add seventeen groups up.
+#[test]
+fn groups_of_an_end_are_told_together() {
+    let mut groups = both().to_vec();
+    assert_eq!(run(groups.clone()).session_totals, []);
+    let mut other = SessionGroup { name: "dns".to_owned(), over_udp: true, ..groups[0].clone() };
+    other.summary.statuses.insert(3, 7);
+    other.under_way = groups[0].under_way.map(|(from, to)| (from, to.saturating_add(to)));
+    groups.push(other);
+    let report = run(groups);
+    let [all] = &report.session_totals[..] else { panic!("{:?}", report.session_totals) };
+    assert_eq!((&*all.name, &*all.program, all.end), ("all", "2 groups", SessionEnd::Client));
+    let web = &report.sessions[0];
+    assert_eq!(all.starts.opened, 2 * web.starts.opened);
+    assert_eq!(
+        (all.bytes.delivered, all.ends.in_order),
+        (2 * web.bytes.delivered, 2 * web.ends.in_order)
+    );
+    let count = |report: &crate::model::SessionReport| {
+        report.times.response.as_ref().map(|times| times.planned_ns.count)
+    };
+    assert_eq!(count(all), count(web).map(|count| 2 * count));
+    assert_eq!((all.from_ns, all.to_ns), (web.from_ns, report.sessions[2].to_ns));
+    assert!(all.statuses.is_empty() && all.transport.is_none(), "{all:#?}");
+}
+
 /// `tcp: { reset: true }` has clients end sessions by RST: our server's were told as failures.
 #[test]
 fn who_was_asked_to_reset_does_not_fail() {

@@ -7,6 +7,7 @@ use wirebeat_meter::session::{SessionCounts, SessionSummary, SessionTime};
 use wirebeat_units::{FrameRate, Nanos};
 
 use super::rates::digits;
+use crate::human;
 use crate::model::{
     Expectation, FindingKind, PlannedActual, SessionBytes, SessionConnections, SessionDatagrams,
     SessionEnd, SessionEnds, SessionFrames, SessionInterval, SessionIntervals, SessionMessages,
@@ -14,6 +15,8 @@ use crate::model::{
     SessionStarts, SessionTimes, SessionTls, Stats, StatusCount, TlsFailures,
 };
 
+/// The name of all groups together; a group may have it too, and is told from them by where it stands.
+const TOTAL: &str = "all";
 /// The transport that a report names; where it names none, that is TCP.
 const UDP: &str = "udp";
 
@@ -99,6 +102,58 @@ impl SessionGroup {
 /// What a report says of each group, of a run that lasted so long.
 pub(super) fn reports(groups: &[SessionGroup], duration: Nanos) -> Vec<SessionReport> {
     groups.iter().map(|group| report(group, groups.len(), duration)).collect()
+}
+
+/// All groups of each end together, where they are several: counters, distributions and rates as those of one group.
+pub(super) fn totals(groups: &[SessionGroup], duration: Nanos) -> Vec<SessionReport> {
+    let ends = [SessionEnd::Client, SessionEnd::Server];
+    ends.into_iter().filter_map(|end| total(groups, end, duration)).collect()
+}
+
+fn total(groups: &[SessionGroup], end: SessionEnd, duration: Nanos) -> Option<SessionReport> {
+    let all = || groups.iter().filter(|group| group.end == end);
+    let (first, count) = (all().next()?, all().count());
+    if count < 2 {
+        return None;
+    }
+    let alike = |of: fn(&SessionGroup) -> &str| {
+        let is_one = all().all(|group| of(group) == of(first));
+        if is_one { of(first).to_owned() } else { String::new() }
+    };
+    let mut summary = SessionSummary::default();
+    let (mut frames, mut datagrams) = (None::<SessionFrames>, None::<SessionDatagrams>);
+    for group in all() {
+        summary.merge(&group.summary);
+        // those of single sessions are of their groups, and a status is a word of one protocol
+        summary.numbered.clear();
+        if let Some(SessionFrames { sent, sent_bytes }) = group.frames {
+            let all = frames.get_or_insert_default();
+            all.sent = all.sent.saturating_add(sent);
+            all.sent_bytes = all.sent_bytes.saturating_add(sent_bytes);
+        }
+        if let Some(more) = group.datagrams {
+            datagrams.get_or_insert_default().merge(&more);
+        }
+    }
+    summary.statuses.clear();
+    let under_way = all().filter_map(|group| group.under_way);
+    let under_way = under_way.reduce(|(from, to), (first, last)| (from.min(first), to.max(last)));
+    let starting = all().filter_map(|group| group.starting).max();
+    let whole = SessionGroup {
+        name: TOTAL.to_owned(),
+        end,
+        stack: alike(|group| &group.stack),
+        over_udp: all().all(|group| group.over_udp),
+        has_tls: all().any(|group| group.has_tls),
+        program: human::counted(count as u64, "group"),
+        summary,
+        frames,
+        datagrams,
+        under_way,
+        starting,
+        ..SessionGroup::default()
+    };
+    Some(report(&whole, 0, duration))
 }
 
 fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport {

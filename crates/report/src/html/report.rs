@@ -188,7 +188,7 @@ fn flows(report: &Report) -> Markup {
 }
 
 fn sessions(report: &Report) -> Markup {
-    let rows: Vec<&SessionReport> = report.sessions.iter().collect();
+    let rows: Vec<&SessionReport> = report.session_totals.iter().chain(&report.sessions).collect();
     let columns: Vec<&Column<SessionReport>> = brief(SESSION, &rows);
     let table = html! {
         table #groups data-sorts {

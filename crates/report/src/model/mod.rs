@@ -103,6 +103,10 @@ pub struct Report {
     /// What sessions did, by group and end; absent where there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sessions: Vec<SessionReport>,
+    /// The same of all groups of an end together, clients first; of an end that has one group there is none. `program` says how many groups
+    /// these are, `most_open` is the sum of theirs, and there are no statuses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub session_totals: Vec<SessionReport>,
     /// The rate that groups of sessions shared; absent where they did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mix: Option<MixReport>,
@@ -183,7 +187,7 @@ impl Report {
     pub fn without_histograms(mut self) -> Report {
         let flows = self.flows.iter_mut().chain([&mut self.total]);
         flows.flat_map(FlowReport::distributions).for_each(Stats::forget_histogram);
-        let sessions = self.sessions.iter_mut();
+        let sessions = self.sessions.iter_mut().chain(&mut self.session_totals);
         sessions.flat_map(SessionReport::distributions).for_each(Stats::forget_histogram);
         let stations = self.senders.iter_mut().chain(&mut self.receivers);
         stations.flat_map(Station::distributions).for_each(Stats::forget_histogram);

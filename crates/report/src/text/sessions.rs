@@ -28,7 +28,8 @@ const DIFFERS: f64 = 0.05;
 
 /// Each group of sessions.
 pub fn sessions(report: &Report, style: Style) -> Vec<String> {
-    let shown = report.sessions.iter().take(GROUPS);
+    let totals = report.session_totals.iter();
+    let shown = totals.chain(report.sessions.iter().take(GROUPS));
     let mut parts: Vec<String> = shown.map(|group| self::group(group, style)).collect();
     if let Some(more) = report.sessions.len().checked_sub(GROUPS).filter(|&more| more > 0) {
         let more = human::counted(more as u64, "more group");
@@ -55,6 +56,11 @@ fn group(group: &SessionReport, style: Style) -> String {
     out
 }
 
+/// Whether it is all groups together: they have no addresses of their own.
+fn is_total(group: &SessionReport) -> bool {
+    group.local.is_empty() && group.remote.is_empty()
+}
+
 /// "web (client, host stack, http to 10.0.2.9:80)".
 fn heading(group: &SessionReport) -> String {
     let stack = match group.stack.as_str() {
@@ -65,13 +71,16 @@ fn heading(group: &SessionReport) -> String {
         Some(transport) => format!("{stack}, {transport}"),
         None => stack,
     };
+    let SessionReport { name, end, program, .. } = group;
     let place = match group.end {
         SessionEnd::Client => format!("to {}", group.remote),
         SessionEnd::Server => format!("at {}", group.local),
     };
-    let SessionReport { name, end, program, .. } = group;
     let over = if group.tls.is_some() { " over TLS" } else { "" };
-    clean(&format!("{name} ({}, {stack}, {program}{over} {place})", end.name()))
+    let what = if is_total(group) { program.clone() } else { format!("{program}{over} {place}") };
+    let parts = [end.name(), &stack, &what].map(str::to_owned);
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    clean(&format!("{name} ({})", parts.join(", ")))
 }
 
 /// Where sessions came from, and how many were asked for.
@@ -89,7 +98,9 @@ fn asked(group: &SessionReport) -> String {
         (None, Some(users)) => parts.push(human::counted(users.into(), "user")),
         // a test on another tool's wire has a rate of its own
         (None, None)
-            if group.end == SessionEnd::Client && matches!(&*group.stack, "host" | "own") =>
+            if group.end == SessionEnd::Client
+                && matches!(&*group.stack, "host" | "own")
+                && !is_total(group) =>
         {
             parts.push("starts as fast as possible".to_owned());
         }
