@@ -455,7 +455,7 @@ pub struct Memory {
 
 impl Memory {
     /// All of it, in bytes.
-    fn bytes(self) -> f64 {
+    pub fn bytes(self) -> f64 {
         (self.peak + self.huge) as f64 * 1024.0
     }
 

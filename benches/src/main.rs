@@ -14,6 +14,7 @@ mod exactness;
 mod format;
 mod frames;
 mod gaps;
+mod idle_run;
 mod in_memory;
 mod install;
 mod lab;
@@ -73,6 +74,9 @@ fn run(options: &Options) -> Result<(), Failure> {
     }
     if let Some(sessions) = options.idle_endpoints {
         return in_memory::idle_endpoints(sessions);
+    }
+    if let Some(sessions) = options.idle_run {
+        return idle_run::idle_run(sessions);
     }
     if let Some(sessions) = options.scale {
         return in_memory::scale(sessions);

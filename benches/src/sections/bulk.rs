@@ -66,7 +66,7 @@ const CASES: [Who; 9] = [
 const PATHS: [Path; 2] = [Path::Loopback, Path::Cable];
 
 /// What is to be reached: its words, which case on which path, and how many times iperf3's throughput there.
-const TARGETS: [(&str, Who, Path, f64); 3] = [
+const TARGETS: [(&str, Who, Path, f64); 4] = [
     (
         "stack: host, a bulk stream over veth ≥ iperf3's",
         Who::Bulk(Tcp::Host, Tcp::Host),
@@ -82,6 +82,12 @@ const TARGETS: [(&str, Who, Path, f64); 3] = [
     (
         "stack: own, a bulk stream to the system's TCP ≥ iperf3's",
         Who::Bulk(Tcp::Packet, Tcp::Host),
+        Path::Cable,
+        1.0,
+    ),
+    (
+        "stack: own at both ends, a bulk stream of which every byte is compared ≥ iperf3's",
+        Who::Compared(Tcp::Packet),
         Path::Cable,
         1.0,
     ),

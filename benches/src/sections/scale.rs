@@ -20,10 +20,12 @@ Both ends of as many sessions as the table says, in one thread of one core and i
 handshake, each has one exchange of 100 bytes each way in an order that no cache foresees (the bare walk of the chapter before is beside it), all are closed by FIN both ways, and when \
 they have left TIME-WAIT (60 s on the virtual clock) as many are opened again. Timers and meters are on. The memory is what the peak \
 of resident memory and huge pages of the process grew by: the TCP, its tables, the meter and the handles of its program. What a \
-scenario's program keeps for each session comes on top; no BPF map is in it. For comparison, not measured here: WARP17's manual has \
+scenario's program keeps for each session comes on top, and is in the third table; no BPF map is in it. For comparison, not measured here: WARP17's manual has \
 18 GB for 10 million sessions. In the second table sessions open and close by FIN both ways, as many in each second of the virtual \
 clock as the target has, for two minutes; the end that closes first remembers each for 60 s in TIME-WAIT, and no two have the same \
-addresses and ports. The rates are by the time that the processor took: one that is above what was asked could be held.";
+addresses and ports. The rates are by the time that the processor took: one that is above what was asked could be held. \
+The third table is of `wirebeat run` with a scenario over the engine `loopback`: each session has asked once and waits for a minute; the memory is what the \
+peak of the process grew by over a run with 20,000.";
 
 /// How many sessions; the last of them in full extent alone, since few machines have the memory.
 const SESSIONS: [usize; 3] = [1_000_000, 10_000_000, 40_000_000];
@@ -35,6 +37,8 @@ const SEGMENT: (usize, f64) = (10_000_000, 250.0);
 const TURNOVER: (u64, u64) = (500_000, 120);
 /// How much more it may be at the end than while all are open: TIME-WAIT of all is between.
 const GROWTH: f64 = 1.15;
+/// What an end may take in a whole run of so many sessions, in bytes.
+const WHOLE: [(usize, f64); 2] = [(1_000_000, 256.0), (10_000_000, 275.0)];
 const PATIENCE: Duration = Duration::from_secs(1200);
 
 /// Measures it.
@@ -65,7 +69,46 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         format!("{}/s, {:.2} GB", format::rate(took.slowest), took.memory / 1e9)
     });
     let turnover = turnover.into_iter().next().unwrap_or_default();
-    chapter(&measured, &turnover, part)
+    let whole: Vec<Contestant<'_, f64>> = WHOLE
+        .iter()
+        .map(|(sessions, _)| {
+            let sessions = (sessions / part).to_string();
+            Contestant::new(format!("a run with {sessions} sessions"), move |bench: &Bench| {
+                by_itself(&bench.lab, &["--idle-run", &sessions], |line| line.parse().ok())
+            })
+        })
+        .collect();
+    let whole = in_turn(bench, &whole, |bytes| format!("{bytes:.0} bytes an end"));
+    let mut chapter = chapter(&measured, &turnover, part);
+    whole_runs(&mut chapter, &whole, part);
+    chapter
+}
+
+/// What an end takes in a whole run.
+fn whole_runs(chapter: &mut Chapter, measured: &[Measured<f64>], part: usize) {
+    let mut table = Table::new(&["sessions", "bytes of an end", "both ends of all", "remark"]);
+    for ((sessions, most), of) in WHOLE.into_iter().zip(measured) {
+        let sessions = sessions / part;
+        let each = of.series(|bytes| *bytes);
+        let all = of.values.iter().map(|bytes| bytes * 2.0 * sessions as f64);
+        let all = Series::new(all.collect());
+        table.row(vec![
+            sessions.to_string(),
+            format::series(&each, format::number),
+            format::series(&all, gigabytes),
+            of.remark(),
+        ]);
+        let target =
+            format!("a run with {sessions} sessions that wait, an end of each ≤ {most} bytes");
+        chapter.verdicts.push(match each.median() {
+            Some(median) => {
+                Verdict::of(target, format::series(&each, format::number), median <= most)
+            }
+            None => Verdict::unmeasured(target, of.reason()),
+        });
+    }
+    let title = "A whole run in memory, with its programs, alarms and meters:".to_owned();
+    chapter.tables.push((title, table));
 }
 
 fn chapter(measured: &[Measured<Scale>], turnover: &Measured<Turnover>, part: usize) -> Chapter {

@@ -1,6 +1,7 @@
 //! When sessions start: how much later than planned, beside frames of UDP at the same rates, and beside bare loops that only open.
 
 mod bare;
+mod memory;
 
 use std::time::Duration;
 
@@ -27,7 +28,8 @@ where that takes longer than the time from one start to the next, sessions wait 
 way to the peer allows: over the ports of our own TCP one frame of 74 bytes is sent for each start and one is answered and read, which is less \
 than any handshake; over the system's TCP `connect` without waiting, and a reset of the oldest as soon as it is established. They keep no \
 session, run no timer and measure nothing but how late each start began. Where a bare loop itself is later than the target, \
-nothing that opens sessions on this way can meet it.";
+nothing that opens sessions on this way can meet it. In memory each session starts at its planned time, since the clock is virtual; the rate is \
+by the time that one core took for both ends, which are connected, reset and metered.";
 
 /// Starts in a second.
 const RATES: [u64; 2] = [10_000, 50_000];
@@ -94,6 +96,8 @@ pub fn measure(bench: &mut Bench) -> Chapter {
             contestants.push(Contestant::new(name, move |bench: &Bench| late(bench, who, rate)));
         }
     }
+    let name = format!("starts at {}/s in memory", memory::RATE);
+    contestants.push(Contestant::new(name, move |bench: &Bench| memory::starts(bench.time)));
     let brief = |late: &Late| {
         let [p50, p99] = [late.p50, late.p99].map(format::time);
         format!("p50 {p50}, p99 {p99}, {}/s", format::rate(late.rate))
@@ -152,10 +156,28 @@ pub fn measure(bench: &mut Bench) -> Chapter {
             });
         }
     }
+    let mut in_memory = Table::new(&["asked /s", "started /s of one core", "p99", "remark"]);
+    let target = format!(
+        "sessions started in memory by one core, {}/s asked ≥ as many",
+        format::rate(memory::RATE as f64)
+    );
+    if let Some(one) = measured.last() {
+        let rate = one.series(|late| late.rate);
+        let carried = format::series(&rate, format::rate);
+        let late = format::series(&one.series(|late| late.p99), format::time);
+        in_memory.row(vec![format::rate(memory::RATE as f64), carried.clone(), late, one.remark()]);
+        verdicts.push(match rate.median() {
+            None => Verdict::unmeasured(target, one.reason()),
+            Some(median) => Verdict::of(target, carried, median >= memory::RATE as f64),
+        });
+    }
     Chapter {
         title: "Starts of sessions",
         prose: PROSE,
-        tables: vec![("Medians of the rounds, and their range:".to_owned(), table)],
+        tables: vec![
+            ("Medians of the rounds, and their range:".to_owned(), table),
+            ("In memory, on a virtual clock, both ends:".to_owned(), in_memory),
+        ],
         verdicts,
     }
 }

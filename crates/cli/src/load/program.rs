@@ -31,7 +31,7 @@ use Program::{
     RequestResponse as EXCHANGE,
 };
 
-const PROGRAMS: [(&str, &str, Program); 6] = [
+const PROGRAMS: [(&str, &str, Program); 7] = [
     ("http", "HTTP/1.1: the client requests, the server responds", HTTP),
     (
         "request-response",
@@ -39,6 +39,7 @@ const PROGRAMS: [(&str, &str, Program); 6] = [
         EXCHANGE,
     ),
     ("bulk", "As much data as goes through, one way or both", BULK),
+    ("discard", "The same as bulk: what RFC 863 calls the service that takes all data", BULK),
     ("echo", "Messages that the server sends back: the round trip of each is measured", ECHO),
     ("messages", "Messages one way: the delay of each is measured where it arrives", MESSAGES),
     ("dns", "Queries for a name, over UDP or TCP", DNS),

@@ -188,3 +188,23 @@ fn servers_of_other_tools_end_after_their_time_and_tell_of_strangers_in_few_line
         assert_eq!(is_cut, wire == "--ditg", "{wire}: {told}");
     }
 }
+
+/// More sessions than there may be file descriptors are refused with as many as there may be.
+#[test]
+fn few_file_descriptors_are_told_before_the_start() {
+    let load = |users: u32| {
+        let line = format!(
+            "ulimit -n 200; exec \"$0\" load 127.0.0.1:9 --program echo --users {users} --time 200ms"
+        );
+        let mut shell = std::process::Command::new("sh");
+        let ended = shell.args(["-c", &line, env!("CARGO_BIN_EXE_wirebeat")]).output().unwrap();
+        (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
+    };
+    let (code, told) = load(1000);
+    assert_eq!(code, Some(3), "{told}");
+    for says in ["1000 sessions may be open at a time", "enough for 136", "ulimit -n 1064"] {
+        assert!(told.contains(says), "{says}: {told}");
+    }
+    // nobody listens there, and that is a result
+    assert_eq!(load(136).0, Some(0));
+}

@@ -399,8 +399,8 @@ mod tests {
     fn sessions_that_do_not_fit_are_refused_with_the_number_that_does() {
         let of = |keys: &str, available: u64| {
             let text = format!(
-                "ports: {{ a: {{ engine: loopback }}, b: {{ engine: loopback }} }}\nsessions:\n  s: {{ from: a, to: b, stack: own, clients: {{ \
-                 addresses: 10.0.0.0/16 }}, servers: {{ addresses: 10.9.0.1, ports: 80 }}, program: http, {keys} }}\nrun: {{ time: 100s }}\n"
+                "ports: {{ a: {{ engine: loopback, cable: {{ rate: 10Gbps }} }}, b: {{ engine: loopback, cable: {{ rate: 10Gbps }} }} }}\n\
+                 sessions:\n  s: {{ from: a, to: b, stack: own, clients: {{ addresses: 10.0.0.0/16 }}, servers: {{ addresses: 10.9.0.1, ports: 80 }}, program: http, {keys} }}\nrun: {{ time: 100s }}\n"
             );
             let scenario = Scenario::from_yaml(&text, "").unwrap_or_else(|error| panic!("{error}"));
             let sessions = compile_sessions(&scenario, &Files::default()).unwrap();
@@ -418,5 +418,50 @@ mod tests {
         assert!(said.contains("enough for 11,9"), "{said}");
         let said = of("rate: 100000/s", 100 << 20).unwrap();
         assert!(said.contains("TIME-WAIT"), "{said}");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_before_the_start() {
+        let said = |groups: &str| {
+            let text = format!(
+                "ports: {{ a: {{}}, b: {{}} }}\nsessions: {{ {groups} }}\nrun: {{ time: 100s }}\n"
+            );
+            let scenario = Scenario::from_yaml(&text, "").unwrap_or_else(|error| panic!("{error}"));
+            let sessions = compile_sessions(&scenario, &Files::default()).unwrap();
+            check(&sessions, &scenario, &[]).err().map(|error| error.to_string())
+        };
+        let group = |name: &str, stack: &str, clients: &str, rest: &str| {
+            format!(
+                "{name}: {{ from: a, to: b, stack: {stack}, clients: {{ addresses: {clients} }}, \
+                 servers: {{ addresses: 10.9.0.1, ports: 80 }}, program: http, {rest} }}"
+            )
+        };
+        // 64,512 ports of one address, and 60 s of TIME-WAIT
+        let one = |clients: &str, rest: &str| said(&group("s", "own", clients, rest));
+        let ports = one("10.0.0.1", "rate: 2000/s").unwrap();
+        for says in [
+            "120000 connections within 60s need as many client ports",
+            "ask for at most 1075/s",
+            "time-wait",
+        ] {
+            assert!(ports.contains(says), "{says}: {ports}");
+        }
+        for (clients, rest) in [
+            ("10.0.0.1-10.0.0.2", "rate: 2000/s"),
+            ("10.0.0.1", "rate: 1000/s"),
+            ("10.0.0.1", "rate: 2000/s, tcp: { time-wait: 0s }"),
+            ("10.0.0.1", "rate: 2000/s, tcp: { reset: true }"),
+            ("10.0.0.1", "rate: 2000/s, count: 60000"),
+        ] {
+            assert_eq!(one(clients, rest), None, "{clients} {rest}");
+        }
+        let both = |stack: &str| {
+            let [s, t] = ["s", "t"].map(|name| group(name, stack, "10.0.0.1", "users: 1"));
+            said(&format!("{s}, {t}")).unwrap()
+        };
+        assert!(both("own").contains("would be accepted where those of 's' are"));
+        assert!(both("host").contains("'s' are accepted at 10.9.0.1:80 already"));
+        let many = group("s", "host", "10.0.0.1", "users: 1").replace("10.9.0.1", "10.9.0.0/20");
+        assert!(said(&many).unwrap().contains("1024 is the most with the system's stack"));
     }
 }

@@ -8,7 +8,7 @@ use wirebeat_testbed::{Capability, Offload, Offloads, Options as Cable, Testbed,
 use wirebeat_traffic::scenario::Scenario;
 
 use crate::servers::Server;
-use crate::sessions::{balances, run, side};
+use crate::sessions::{balances, run, run_observed, side};
 use crate::world::cable;
 
 /// Addresses on the link of `bed` that nobody has: from `first` on in the network of its end `b`.
@@ -385,4 +385,44 @@ fn a_group_that_waits_in_vain_is_a_finding_and_another_begins_in_its_time() {
     let waits = found(FindingKind::SessionsNotBegun);
     assert!(waits.len() == 1 && waits[0].message.contains("'vain'"), "{:#?}", report.findings);
     assert!(found(FindingKind::SessionRateMissed).is_empty(), "{:#?}", report.findings);
+}
+
+/// The interface goes away while sessions are open: the run ends soon, says what happened, and the books of what was balance.
+#[test]
+fn a_run_survives_its_interface() {
+    struct OnceOpen<F>(Option<F>);
+
+    impl<F: FnOnce()> Observer for OnceOpen<F> {
+        fn progress(&mut self, progress: &Progress) {
+            if progress.sessions.is_some_and(|sessions| sessions.opened > 100)
+                && let Some(then) = self.0.take()
+            {
+                then();
+            }
+        }
+    }
+
+    require!(Capability::NetworkNamespaces, Capability::XdpLiveFrames);
+    for engine in ["packet", "kernel"] {
+        let bed = joining_cable();
+        let text = format!(
+            "ports: {{ {}, b: {{ namespace: b, interface: {}, engine: {engine} }} }}\nsessions:\n  x: {{ from: a, to: b, stack: own, \
+             clients: {{ addresses: {} }}, servers: {{ addresses: {}, ports: 80 }}, program: http, rate: 1000/s, hold: 1s }}\n\
+             run: {{ time: 60s }}\n",
+            own_port(&bed, engine),
+            bed.b.link.name,
+            free(&bed, 100, 20),
+            free(&bed, 200, 1),
+        );
+        let (mut netlink, index) = (bed.a.netlink().unwrap(), bed.a.link.index);
+        let delete = move || netlink.delete_link(index).unwrap();
+        let report = run_observed(&bed, &text, &Stop::new(), &mut OnceOpen(Some(delete)));
+        balances(&report);
+        let End::Failed { message } = &report.end else { panic!("{engine}: {:?}", report.end) };
+        let names = [&bed.a.link.name, &bed.b.link.name];
+        assert!(names.iter().any(|name| message.contains(name.as_str())), "{engine}: {message}");
+        assert_eq!(report.verdict, Verdict::Unfinished, "{engine}: {report:#?}");
+        assert!(report.duration_ns < 30_000_000_000, "{engine}: {}", report.duration_ns);
+        assert!(side(&report, "x", SessionEnd::Client).starts.established > 0, "{engine}");
+    }
 }

@@ -301,22 +301,28 @@ fn invented_sources_make_us_ask_for_nobody_and_fail_nowhere() {
         let bed = cable();
         let free = free(&bed, 77, 1);
         let [a, b, c, _] = bed.a.ipv4.octets();
-        let (server, source) = match stack {
-            "own" => {
-                (first(&free).to_owned(), "{ increment: 198.51.100.1, count: 200 }".to_owned())
+        let own_mac = "02:00:5e:00:53:77";
+        let (to, more, mac, source) = match stack {
+            "own" => (
+                first(&free).to_owned(),
+                format!(", mac: \"{own_mac}\""),
+                own_mac.to_owned(),
+                "{ increment: 198.51.100.1, count: 200 }".to_owned(),
+            ),
+            _ => {
+                let broadcast = format!("{a}.{b}.{c}.255");
+                (bed.a.ipv4.to_string(), String::new(), bed.a.mac.to_string(), broadcast)
             }
-            _ => (bed.a.ipv4.to_string(), format!("{a}.{b}.{c}.255")),
         };
         let report = run(
             &bed,
             &format!(
                 "ports: {{ {}, b: {{ namespace: b, interface: {}, engine: packet }} }}\nsessions:\n  \
-                 x: {{ to: a, stack: {stack}, transport: udp, servers: {{ addresses: {server}, ports: 9000 }}, timeout: 500ms, program: echo }}\n\
-                 flows:\n  f: {{ from: b, packet: [ {{ ethernet: {{ destination: \"{}\" }} }}, {{ ipv4: {{ source: {source}, destination: {server} }} }}, \
+                 x: {{ to: a, stack: {stack}, transport: udp, servers: {{ addresses: {to}, ports: 9000{more} }}, timeout: 500ms, program: echo }}\n\
+                 flows:\n  f: {{ from: b, packet: [ {{ ethernet: {{ destination: \"{mac}\" }} }}, {{ ipv4: {{ source: {source}, destination: {to} }} }}, \
                  {{ udp: {{ source: 7000, destination: 9000 }} }} ], rate: 400pps, count: 200 }}\nrun: {{ time: 2s }}\n",
                 own_port(&bed, "packet"),
                 bed.b.link.name,
-                bed.a.mac,
             ),
             &Stop::new(),
         );

@@ -55,9 +55,9 @@ pub enum ProgramSpec {
 }
 
 impl ProgramSpec {
-    /// The words for programs that need no parameters.
-    const WORDS: [&'static str; 6] =
-        ["http", "request-response", "bulk", "echo", "messages", "dns"];
+    /// The words for programs that need no parameters. `discard` is what RFC 863 calls the service that bulk data goes to.
+    const WORDS: [&'static str; 7] =
+        ["http", "request-response", "bulk", "discard", "echo", "messages", "dns"];
 
     /// The key that it is written with.
     pub fn name(&self) -> &'static str {
@@ -141,7 +141,7 @@ impl std::str::FromStr for ProgramSpec {
         match word {
             "http" => Ok(ProgramSpec::Http(Box::default())),
             "request-response" => Ok(ProgramSpec::RequestResponse(Box::default())),
-            "bulk" => Ok(ProgramSpec::Bulk(Box::default())),
+            "bulk" | "discard" => Ok(ProgramSpec::Bulk(Box::default())),
             "echo" => Ok(ProgramSpec::Echo(Box::default())),
             "messages" => Ok(ProgramSpec::Messages(Box::default())),
             "dns" => Ok(ProgramSpec::Dns(Box::default())),
