@@ -20,10 +20,12 @@ use crate::text::printable;
 pub(super) use variables::Variables;
 
 mod filled;
+mod lines;
 mod message;
 pub mod sources;
 mod variables;
 
+pub use lines::Lines;
 pub use variables::{MAX_NESTED, MAX_VALUE};
 
 /// The longest text, in bytes: 65,535 flows take about 250 bytes each.

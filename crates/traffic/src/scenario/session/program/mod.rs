@@ -28,7 +28,7 @@ pub use exchange::Exchange;
 pub use http::{Http, HttpBody, Method};
 pub use messages::Messages;
 pub use misbehave::Misbehave;
-pub use steps::{Step, Steps};
+pub use steps::{Repeat, Step, Steps};
 pub use variables::{Condition, Jump, Numbers};
 
 /// What both ends of a session say.
