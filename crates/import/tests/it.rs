@@ -5,6 +5,8 @@
 
 #[path = "it/as_the_tool.rs"]
 mod as_the_tool;
+#[path = "it/astf.rs"]
+mod astf;
 #[path = "it/contradictions.rs"]
 mod contradictions;
 #[path = "it/mangled.rs"]
@@ -19,6 +21,8 @@ mod sessions;
 mod shell;
 #[path = "it/sizes.rs"]
 mod sizes;
+#[path = "it/stf.rs"]
+mod stf;
 #[path = "it/warp17.rs"]
 mod warp17;
 

@@ -1,5 +1,5 @@
 //! Profiles of T-Rex: stateful ones, in YAML (`stf.rs`, and `packets.rs` packet by packet), and advanced stateful ones, as JSON
-//! (`astf.rs`).
+//! (`astf/`).
 
 mod astf;
 mod packets;
@@ -45,4 +45,9 @@ fn part(range: &AddressRange, number: u32, all: u32) -> Option<AddressRange> {
     let first = each.checked_mul(number.into())?;
     let last = first.checked_add(each)?.checked_sub(1)?;
     (each > 0).then(|| AddressRange::between(range.get(first), range.get(last)).ok())?
+}
+
+/// Whether an address is in both.
+fn common_addresses(a: &AddressRange, b: &AddressRange) -> bool {
+    a.is_ipv6() == b.is_ipv6() && a.first <= b.last && b.first <= a.last
 }

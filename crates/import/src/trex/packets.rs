@@ -132,7 +132,7 @@ impl<'a> Reader<'a, '_, '_> {
         let whole = |key: &str| number(key).map(|n| n as u64).filter(|n| *n > 0);
         let (cps, rate) = self.rate(template)?;
         let times = self.times(template);
-        let limit = whole("limit").and_then(NonZeroU64::new);
+        let limit = self.limit(template)?;
         let departures = limit.map(|limit| repeated(limit, cps, times.lasts(facts)));
         let keep_ports =
             template.keys.get("keep_src_port").and_then(Value::as_bool).unwrap_or(false);

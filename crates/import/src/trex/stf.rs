@@ -20,21 +20,22 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::num::{NonZeroU32, NonZeroU64};
-use std::ops::Range;
 
 use serde_json::{Map, Value};
+use wirebeat_traffic::scenario::KeyPath;
+use wirebeat_traffic::scenario::departures::Duration;
 use wirebeat_traffic::scenario::rate::FlowRate;
 use wirebeat_traffic::scenario::session::program::Capture;
 use wirebeat_traffic::scenario::session::{
-    AddressPool, AddressRange, MAX_GROUPS, PoolOrder, PoolSpec, PortPool, ProgramSpec, SessionSpec,
-    StackChoice, Transport,
+    AddressPool, AddressRange, Limit, MAX_GROUPS, MAX_USERS, PoolOrder, PoolSpec, PortPool,
+    ProgramSpec, SessionSpec, StackChoice, Transport,
 };
-use wirebeat_traffic::scenario::yaml;
+use wirebeat_traffic::scenario::yaml::{self, Lines};
 use wirebeat_traffic::values::session::PortRange;
-use wirebeat_units::{Fault, Rate, fault};
+use wirebeat_units::{Fault, Nanos, Rate, fault};
 
 use super::packets::{self, PacketTemplate};
-use super::{nanos, part, per_second};
+use super::{common_addresses, nanos, part, per_second};
 use crate::capture::{CLIENTS, SERVERS, SessionFacts, TemplateFacts, port};
 use crate::draft::Draft;
 use crate::text::{name, printable};
@@ -47,6 +48,31 @@ const TEMPLATES_MAX: usize = 1000;
 const WITHOUT_EFFECT: [&str; 5] =
     ["clients_per_gb", "min_clients", "wlength", "track_ports", "cap_ipg_min_flows"];
 
+/// Keys of a profile, its generator and its pools that are told, and why they are not followed.
+const TOLD: [(&str, &str); 11] = [
+    ("cap_ipg_min", "times of the capture are kept as they are"),
+    ("cap_override_ipg", "times of the capture are kept as they are"),
+    ("mac", "the next hop is found by ARP, or is the 'gateway' of the port's 'hosts'"),
+    ("mac_override_by_ip", "the next hop is found by ARP"),
+    ("vlan", "write 'vlan' into the port's 'hosts'"),
+    ("tcp_aging", "ports are used again after TIME-WAIT: write 'tcp: { time-wait: … }'"),
+    ("udp_aging", "a server is done with a client that is silent for 'timeout'"),
+    ("dual_port_mask", "there is one pair of ports"),
+    ("generator_clients_per_core", "cores share the clients of a pool"),
+    ("cluster", "write the addresses as 'clients'"),
+    ("tw", "sessions are called by a timer wheel of ours"),
+];
+
+/// Why a key of a profile, its generator or its pools is not followed.
+fn why_not(key: &str) -> &'static str {
+    TOLD.iter().find(|(of, _)| *of == key).map_or("it has no meaning here", |(_, why)| *why)
+}
+
+/// Whether a value asks for nothing.
+fn is_nothing(value: &Value) -> bool {
+    matches!(value, Value::Bool(false) | Value::Null) || value.as_f64() == Some(0.0)
+}
+
 /// The key of a line of YAML, which may begin an entry of a list.
 pub(super) fn key(line: &str) -> Option<&str> {
     let line = line.trim_start();
@@ -55,44 +81,6 @@ pub(super) fn key(line: &str) -> Option<&str> {
     let key = key.trim_end();
     let plain = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     plain.then_some(key)
-}
-
-/// Where keys stand in the text.
-pub(super) struct Places<'a> {
-    lines: Vec<(Line, &'a str)>,
-    /// The lines of each template.
-    templates: Vec<Range<usize>>,
-}
-
-impl<'a> Places<'a> {
-    fn of(draft: &Draft<'a>) -> Places<'a> {
-        let lines: Vec<(Line, &str)> = draft.lines().collect();
-        let begin = lines.iter().position(|(_, text)| key(text) == Some("cap_info"));
-        let begin = begin.map_or(lines.len(), |at| at + 1);
-        let depth = |text: &str| text.len() - text.trim_start().len();
-        let is_entry = |text: &str| text.trim_start().starts_with('-');
-        let listed = lines.iter().enumerate().skip(begin);
-        let entries: Vec<(usize, usize)> = listed
-            .filter(|(_, (_, text))| is_entry(text))
-            .map(|(at, (_, text))| (at, depth(text)))
-            .collect();
-        let first = entries.first().map_or(0, |entry| entry.1);
-        let starts: Vec<usize> =
-            entries.iter().filter(|entry| entry.1 == first).map(|entry| entry.0).collect();
-        let ends = starts.iter().skip(1).copied().chain([lines.len()]);
-        let templates = starts.iter().copied().zip(ends).map(|(from, to)| from..to).collect();
-        Places { lines, templates }
-    }
-
-    /// Where a key stands first: of a template, or before all of them.
-    fn line(&self, wanted: &str, template: Option<usize>) -> Line {
-        let all = 0..self.templates.first().map_or(self.lines.len(), |first| first.start);
-        let within = template.and_then(|template| self.templates.get(template)).unwrap_or(&all);
-        let lines = || self.lines.get(within.clone()).unwrap_or_default();
-        let found = lines().iter().find(|(_, text)| key(text) == Some(wanted));
-        let found = found.or_else(|| lines().first()).or_else(|| self.lines.first());
-        found.map_or_else(|| Line { file: "".into(), number: 1 }, |(line, _)| line.clone())
-    }
 }
 
 /// Addresses of one end, and in which order sessions take them.
@@ -111,20 +99,30 @@ pub(super) struct Template<'a> {
 pub(super) fn read(draft: &mut Draft<'_>) -> Result<(), ScriptError> {
     let whole = |problem: Fault| ScriptError::Whole { file: draft.source.name.to_owned(), problem };
     let value: Value = yaml::value(draft.source.text).map_err(whole)?;
-    let profile = match &value {
-        Value::Array(all) => all.first(),
-        other => Some(other),
+    let (profile, root) = match &value {
+        Value::Array(all) => (all.first(), KeyPath::default().index(0)),
+        other => (Some(other), KeyPath::default()),
     };
     let Some(Value::Object(profile)) = profile else {
         return Err(whole(
             fault!("this is no profile of T-Rex"; "it begins with '- duration : 10'"),
         ));
     };
-    Reader { places: Places::of(draft), profile, draft }.read()
+    let lines = Lines::of(draft.source.text);
+    for number in 1..value.as_array().map_or(0, Vec::len) {
+        let place = lines.line(&KeyPath::default().index(number));
+        let line = Line { file: draft.source.name.into(), number: place };
+        let why =
+            "a scenario is one run, that of the first profile: put this one into a file of its own";
+        draft.leave_out(&line, &format!("profile {}", number + 1), why);
+    }
+    Reader { lines, root, profile, draft }.read()
 }
 
 pub(super) struct Reader<'a, 'b, 'c> {
-    places: Places<'b>,
+    lines: Lines,
+    /// Where the profile is in the text.
+    root: KeyPath,
     pub(super) profile: &'a Map<String, Value>,
     pub(super) draft: &'c mut Draft<'b>,
 }
@@ -145,11 +143,9 @@ impl<'a> Reader<'a, '_, '_> {
             let seconds = self.profile.get("duration").and_then(Value::as_f64);
             self.draft.scenario.run.time = seconds.and_then(|seconds| nanos(seconds * 1e9));
         }
-        let own = [("clients_start", "clients_end"), ("servers_start", "servers_end")];
-        let mut usual = Vec::new();
-        for (first, last) in own {
-            usual.push(self.addresses(generator, (first, last))?);
-        }
+        let here = self.root.clone().key("generator");
+        let usual_clients = self.addresses(&here, generator, ("clients_start", "clients_end"))?;
+        let usual_servers = self.addresses(&here, generator, ("servers_start", "servers_end"))?;
         let clients = self.pools(generator, "generator_clients")?;
         let servers = self.pools(generator, "generator_servers")?;
         self.tell_keys(generator);
@@ -164,20 +160,18 @@ impl<'a> Reader<'a, '_, '_> {
         let scenario = &mut self.draft.scenario;
         scenario.ports.insert(CLIENTS.to_owned(), port(&options.interface));
         scenario.ports.insert(SERVERS.to_owned(), port(&options.to));
-        let pool =
-            |named: &BTreeMap<String, Addresses>, key: Option<&str>, usual: Option<&Addresses>| {
-                key.and_then(|key| named.get(key)).or(usual).copied()
-            };
         let mut groups: Vec<(Template<'a>, String, SessionFacts, Addresses, Addresses)> =
             Vec::new();
         let mut packets = Vec::new();
         for (number, template) in templates.iter().enumerate() {
-            let Value::Object(keys) = template else { continue };
+            let Value::Object(keys) = template else {
+                let why = fault!("it is no template"; "write for example '- name : cap2/dns.pcap'");
+                return Err(self.wrong("", Some(number), why));
+            };
             let template = Template { number, keys };
-            let text = |key: &str| keys.get(key).and_then(Value::as_str);
-            let from = pool(&clients, text("client_pool"), usual.first());
-            let to = pool(&servers, text("server_pool"), usual.get(1));
-            let (Some(from), Some(to)) = (from, to) else { continue };
+            let from = self.pool(&template, "client_pool", (&clients, usual_clients))?;
+            let to = self.pool(&template, "server_pool", (&servers, usual_servers))?;
+            self.check_pools(&template, &from, &to)?;
             match options.packets {
                 true => {
                     let (file, facts) = self.packets(&template)?;
@@ -203,7 +197,7 @@ impl<'a> Reader<'a, '_, '_> {
                 false => self.add_packets(packets),
             };
         }
-        let line = self.places.line("cap_info", None);
+        let line = self.line("cap_info", None);
         let why = "each end says what it said, by our own TCP and UDP; --packets plays the packets of the captures, as T-Rex does";
         self.draft.leave_out(&line, "cap_info", why);
         if groups.is_empty() {
@@ -229,7 +223,7 @@ impl<'a> Reader<'a, '_, '_> {
                     match part(&to.range, *had - 1, *all) {
                         Some(part) => part,
                         None => {
-                            let line = self.places.line("name", Some(template.number));
+                            let line = self.line("name", Some(template.number));
                             let why = format!(
                                 "its servers have fewer addresses than the {all} templates at their port"
                             );
@@ -251,12 +245,21 @@ impl<'a> Reader<'a, '_, '_> {
     }
 
     pub(super) fn wrong(&self, key: &str, template: Option<usize>, why: Fault) -> ScriptError {
-        self.places.line(key, template).wrong(why)
+        self.line(key, template).wrong(why)
     }
 
-    /// Where a key stands first: of a template, or before all of them.
+    /// Where a key stands: of a template, of the profile, or of its generator.
     pub(super) fn line(&self, key: &str, template: Option<usize>) -> Line {
-        self.places.line(key, template)
+        let root = self.root.clone();
+        self.line_of(&match template {
+            Some(number) => root.key("cap_info").index(number).key(key),
+            None if self.profile.contains_key(key) => root.key(key),
+            None => root.key("generator").key(key),
+        })
+    }
+
+    fn line_of(&self, path: &KeyPath) -> Line {
+        Line { file: self.draft.source.name.into(), number: self.lines.line(path) }
     }
 
     /// How often a template is played in a second: the number, and as a rate.
@@ -275,9 +278,10 @@ impl<'a> Reader<'a, '_, '_> {
         Ok((cps, rate))
     }
 
-    /// Addresses from one key to another.
+    /// Addresses from one key to another of what stands at `path`.
     fn addresses(
-        &self,
+        &mut self,
+        path: &KeyPath,
         keys: &Map<String, Value>,
         (first, last): (&'static str, &'static str),
     ) -> Result<Addresses, ScriptError> {
@@ -286,14 +290,23 @@ impl<'a> Reader<'a, '_, '_> {
             text.trim().parse().map_err(|_| {
                 let why =
                     fault!("'{}' is no address", printable(text); "write for example \"16.0.0.1\"");
-                self.wrong(key, None, why)
+                self.line_of(&path.clone().key(key)).wrong(why)
             })
         };
         let range = AddressRange::between(read(first)?, read(last)?);
-        let range = range.map_err(|why| self.wrong(first, None, why))?;
-        let order = match keys.get("distribution").and_then(Value::as_str) {
-            Some("random") => PoolOrder::Random,
-            _ => PoolOrder::default(),
+        let range = range.map_err(|why| self.line_of(&path.clone().key(first)).wrong(why))?;
+        let order = match keys.get("distribution") {
+            None | Some(Value::Null) => PoolOrder::default(),
+            Some(word) => match word.as_str() {
+                Some("random") => PoolOrder::Random,
+                Some("seq") => PoolOrder::default(),
+                _ => {
+                    let line = self.line_of(&path.clone().key("distribution"));
+                    let why = "it is not one of seq, random: addresses are taken in turn";
+                    self.draft.leave_out(&line, "distribution", why);
+                    PoolOrder::default()
+                }
+            },
         };
         Ok(Addresses { range, order })
     }
@@ -304,31 +317,101 @@ impl<'a> Reader<'a, '_, '_> {
         generator: &Map<String, Value>,
         key: &str,
     ) -> Result<BTreeMap<String, Addresses>, ScriptError> {
-        let Some(Value::Array(all)) = generator.get(key) else { return Ok(BTreeMap::new()) };
+        let all = match generator.get(key) {
+            None | Some(Value::Null) => return Ok(BTreeMap::new()),
+            Some(Value::Array(all)) => all,
+            Some(_) => {
+                let why = fault!("it is no list of pools"; "write for example '- name : \"c1\"'");
+                return Err(self.wrong(key, None, why));
+            }
+        };
         let mut pools = BTreeMap::new();
-        for pool in all {
-            let Value::Object(pool) = pool else { continue };
-            let Some(name) = pool.get("name").and_then(Value::as_str) else { continue };
-            pools.insert(name.to_owned(), self.addresses(pool, ("ip_start", "ip_end"))?);
+        for (number, pool) in all.iter().enumerate() {
+            let path = self.root.clone().key("generator").key(key).index(number);
+            let named = pool.as_object().and_then(|pool| Some((pool, pool.get("name")?.as_str()?)));
+            let Some((pool, name)) = named else {
+                let why = fault!("this pool has no name"; "write for example 'name : \"c1\"'");
+                return Err(self.line_of(&path).wrong(why));
+            };
+            let addresses = self.addresses(&path, pool, ("ip_start", "ip_end"))?;
+            if pools.insert(name.to_owned(), addresses).is_some() {
+                let name = printable(name);
+                let why = fault!("there are two pools '{name}'"; "give each a name of its own");
+                return Err(self.line_of(&path).wrong(why));
+            }
+            self.tell_pool(&path, pool);
         }
         Ok(pools)
     }
 
+    /// Tells what a pool says beside its addresses.
+    fn tell_pool(&mut self, path: &KeyPath, pool: &Map<String, Value>) {
+        for (key, value) in pool {
+            let is_read = ["name", "distribution", "ip_start", "ip_end"].contains(&key.as_str());
+            if is_read || WITHOUT_EFFECT.contains(&key.as_str()) || is_nothing(value) {
+                continue;
+            }
+            let line = self.line_of(&path.clone().key(key));
+            self.draft.leave_out(&line, key, why_not(key));
+        }
+    }
+
+    /// The pool that a template names with `key`, or the one that is meant without.
+    fn pool(
+        &self,
+        template: &Template<'_>,
+        key: &str,
+        (named, usual): (&BTreeMap<String, Addresses>, Addresses),
+    ) -> Result<Addresses, ScriptError> {
+        let name = match template.keys.get(key) {
+            None | Some(Value::Null) => return Ok(usual),
+            Some(name) => name.as_str(),
+        };
+        if let Some(found) = name.and_then(|name| named.get(name)) {
+            return Ok(*found);
+        }
+        // what T-Rex calls the pool that has no name
+        if name == Some("default") {
+            return Ok(usual);
+        }
+        let known: Vec<String> = named.keys().take(8).map(|name| printable(name)).collect();
+        let why = match known.is_empty() {
+            true => fault!("the generator has no pools with names"; "leave '{key}' out"),
+            false => fault!(
+                "there is no pool '{}'", printable(name.unwrap_or_default());
+                "write one of {}", known.join(", ")
+            ),
+        };
+        Err(self.wrong(key, Some(template.number), why))
+    }
+
+    /// That no address is of clients and of servers: our hosts would have it twice. Packets may have any.
+    fn check_pools(
+        &mut self,
+        template: &Template<'_>,
+        from: &Addresses,
+        to: &Addresses,
+    ) -> Result<(), ScriptError> {
+        let servers = self.server(template)?.unwrap_or(to.range);
+        if !common_addresses(&from.range, &servers) {
+            return Ok(());
+        }
+        let line = self.line("name", Some(template.number));
+        let both =
+            format!("its clients {} and servers {servers} have addresses in common", from.range);
+        if self.draft.options.packets {
+            self.draft.leave_out(
+                &line,
+                "addresses",
+                format!("{both}: packets go out with them all the same"),
+            );
+            return Ok(());
+        }
+        Err(line.wrong(fault!("{both}"; "give each end addresses of its own")))
+    }
+
     /// Tells what is asked for beside the templates, and not done.
     fn tell_keys(&mut self, generator: &Map<String, Value>) {
-        let told: [(&str, &str); 11] = [
-            ("cap_ipg_min", "times of the capture are kept as they are"),
-            ("cap_override_ipg", "times of the capture are kept as they are"),
-            ("mac", "the next hop is found by ARP, or is the 'gateway' of the port's 'hosts'"),
-            ("mac_override_by_ip", "the next hop is found by ARP"),
-            ("vlan", "write 'vlan' into the port's 'hosts'"),
-            ("tcp_aging", "ports are used again after TIME-WAIT: write 'tcp: { time-wait: … }'"),
-            ("udp_aging", "a server is done with a client that is silent for 'timeout'"),
-            ("dual_port_mask", "there is one pair of ports"),
-            ("generator_clients_per_core", "cores share the clients of a pool"),
-            ("cluster", "write the addresses as 'clients'"),
-            ("tw", "sessions are called by a timer wheel of ours"),
-        ];
         let all = self.profile.keys().chain(generator.keys());
         let known = ["duration", "generator", "cap_info", "cap_ipg", "name"];
         let of_pools = [
@@ -346,16 +429,13 @@ impl<'a> Reader<'a, '_, '_> {
                 continue;
             }
             let value = self.profile.get(key).or_else(|| generator.get(key));
-            let is_nothing = matches!(value, Some(Value::Bool(false) | Value::Null))
-                || value.and_then(Value::as_f64) == Some(0.0)
-                || key == "dual_port_mask";
+            let is_nothing = value.is_none_or(is_nothing) || key == "dual_port_mask";
             let of_packets = ["cap_ipg_min", "cap_override_ipg"].contains(&key.as_str());
             if is_nothing || of_packets && self.draft.options.packets {
                 continue;
             }
-            let why = told.iter().find(|(of, _)| of == key).map(|(_, why)| *why);
-            let line = self.places.line(key, None);
-            self.draft.leave_out(&line, key, why.unwrap_or("it has no meaning here"));
+            let line = self.line(key, None);
+            self.draft.leave_out(&line, key, why_not(key));
         }
     }
 
@@ -365,7 +445,7 @@ impl<'a> Reader<'a, '_, '_> {
         template: &Template<'_>,
     ) -> Result<Vec<(String, SessionFacts)>, ScriptError> {
         let file = template.keys.get("name").and_then(Value::as_str).unwrap_or_default();
-        let line = self.places.line("name", Some(template.number));
+        let line = self.line("name", Some(template.number));
         let found = (self.draft.source.sessions)(file)
             .map_err(|why| line.wrong(format!("'{}' cannot be read: {why}", printable(file))))?;
         let mut good = Vec::new();
@@ -391,7 +471,7 @@ impl<'a> Reader<'a, '_, '_> {
     /// The packets of a template's capture, with the name of the file.
     fn packets(&self, template: &Template<'_>) -> Result<(String, TemplateFacts), ScriptError> {
         let file = template.keys.get("name").and_then(Value::as_str).unwrap_or_default();
-        let line = self.places.line("name", Some(template.number));
+        let line = self.line("name", Some(template.number));
         let found = (self.draft.source.sessions)(file);
         let found = found.and_then(|capture| Ok((capture.name, capture.template?)));
         found.map_err(|why| line.wrong(format!("'{}' cannot be played: {why}", printable(file))))
@@ -399,11 +479,7 @@ impl<'a> Reader<'a, '_, '_> {
 
     /// Tells what a template asks for that is not done.
     fn tell_template(&mut self, template: &Template<'_>) {
-        let told: [(&str, &str); 7] = [
-            (
-                "limit",
-                "each session has client ports of its own; write 'count' for no more sessions than that",
-            ),
+        let told: [(&str, &str); 6] = [
             (
                 "plugin_id",
                 "what is said is as it was captured; addresses and ports within it are not changed",
@@ -420,6 +496,8 @@ impl<'a> Reader<'a, '_, '_> {
             "ipg",
             "rtt",
             "w",
+            "limit",
+            "cap_ipg",
             "client_pool",
             "server_pool",
             "server_addr",
@@ -431,12 +509,12 @@ impl<'a> Reader<'a, '_, '_> {
             if known.contains(&key.as_str()) || matches!(value, Value::Bool(false) | Value::Null) {
                 continue;
             }
-            if is_packets && ["limit", "keep_src_port", "cap_ipg"].contains(&key.as_str()) {
+            if is_packets && key == "keep_src_port" {
                 continue;
             }
             let told = if is_packets { &packets::TOLD[..] } else { &told[..] };
             let why = told.iter().find(|(of, _)| of == key).map(|(_, why)| *why);
-            let line = self.places.line(key, Some(template.number));
+            let line = self.line(key, Some(template.number));
             self.draft.leave_out(&line, key, why.unwrap_or("it has no meaning here"));
         }
     }
@@ -467,8 +545,9 @@ impl<'a> Reader<'a, '_, '_> {
         to: Addresses,
     ) -> Result<SessionSpec, ScriptError> {
         let number = |key: &str| template.keys.get(key).and_then(Value::as_f64);
-        let (_, rate) = self.rate(template)?;
-        let of_capture = self.profile.get("cap_ipg").and_then(Value::as_bool).unwrap_or(false);
+        let (cps, rate) = self.rate(template)?;
+        let of_capture = template.keys.get("cap_ipg").or(self.profile.get("cap_ipg"));
+        let of_capture = of_capture.and_then(Value::as_bool).unwrap_or(false);
         let is_udp = session.transport == Transport::Udp;
         let time = |key: &str| {
             number(key).and_then(|us| nanos(us * 1e3)).filter(|_| is_udp && !of_capture)
@@ -482,7 +561,7 @@ impl<'a> Reader<'a, '_, '_> {
         };
         let burst = number("w").map(|w| w as u32).and_then(NonZeroU32::new);
         if !is_udp && !of_capture && (number("ipg").is_some() || number("rtt").is_some()) {
-            let line = self.places.line("ipg", None);
+            let line = self.line("cap_info", None);
             let why = "over TCP an end answers when it has what was said before, and the network has its own round trip; \
                        'keep-times: true' waits as the capture did";
             self.draft.leave_out(&line, "ipg, rtt", why);
@@ -493,7 +572,7 @@ impl<'a> Reader<'a, '_, '_> {
             ..PoolSpec::default()
         };
         let port = session.server.port();
-        Ok(SessionSpec {
+        let group = SessionSpec {
             from: Some(CLIENTS.to_owned()),
             to: Some(SERVERS.to_owned()),
             stack: StackChoice::Own,
@@ -503,10 +582,59 @@ impl<'a> Reader<'a, '_, '_> {
                 ports: Some(PortPool(vec![PortRange { first: port, last: port }])),
                 ..pool(to)
             },
-            rate: FlowRate::Fixed(rate),
-            burst: burst.unwrap_or(NonZeroU32::MIN),
             ..SessionSpec::new(ProgramSpec::Capture(Box::new(program)))
+        };
+        Ok(match self.users(template, cps)? {
+            Some((users, pause)) => SessionSpec {
+                users: Some(users),
+                think: Some(Duration::Fixed(pause)),
+                limit: Some(Limit { opening: Some(rate), ..Limit::default() }),
+                ..group
+            },
+            None => SessionSpec {
+                rate: FlowRate::Fixed(rate),
+                burst: burst.unwrap_or(NonZeroU32::MIN),
+                ..group
+            },
         })
+    }
+
+    /// The `limit` of a template: so many flows at most.
+    pub(super) fn limit(&self, template: &Template<'_>) -> Result<Option<NonZeroU64>, ScriptError> {
+        let limit = match template.keys.get("limit") {
+            None | Some(Value::Null) => return Ok(None),
+            Some(limit) => limit.as_u64().and_then(NonZeroU64::new),
+        };
+        limit.map(Some).ok_or_else(|| {
+            let why =
+                fault!("it is no number of flows"; "write a whole number from 1, or leave it out");
+            self.wrong("limit", Some(template.number), why)
+        })
+    }
+
+    /// A `limit` as users, and how long each pauses: T-Rex has so many flows, and begins each again as long after its end as all of them
+    /// take to start.
+    fn users(
+        &mut self,
+        template: &Template<'_>,
+        cps: f64,
+    ) -> Result<Option<(NonZeroU32, Nanos)>, ScriptError> {
+        let Some(limit) = self.limit(template)? else { return Ok(None) };
+        let users = u32::try_from(limit.get()).ok().filter(|users| *users <= MAX_USERS);
+        let pause = nanos(limit.get() as f64 / cps * 1e9);
+        let line = self.line("limit", Some(template.number));
+        let Some((users, pause)) = users.and_then(NonZeroU32::new).zip(pause) else {
+            let why = format!(
+                "more than {MAX_USERS} flows at a time are more than one machine plays: there is no limit"
+            );
+            self.draft.leave_out(&line, "limit", why);
+            return Ok(None);
+        };
+        if template.keys.get("w").and_then(Value::as_f64).is_some_and(|w| w > 1.0) {
+            let line = self.line("w", Some(template.number));
+            self.draft.leave_out(&line, "w", "with a limit flows begin one by one, at the rate");
+        }
+        Ok(Some((users, pause)))
     }
 
     fn add(
