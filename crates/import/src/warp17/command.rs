@@ -89,8 +89,15 @@ pub(super) enum Setting {
     Tcp(TcpOption, u32),
     Tos(u8),
     Stamps(bool),
-    Vlan { id: u16, priority: u32 },
-    Latency,
+    Vlan {
+        id: u16,
+        priority: u32,
+    },
+    /// The most that a packet may take in microseconds, and the most of the mean; 0: none.
+    Latency {
+        max: u32,
+        average: u32,
+    },
     Imix(u32),
     App(End, AppSetting),
 }
@@ -343,11 +350,13 @@ const FORMS: &[Form] = &[
         example: "set tests latency port 0 test-case-id 0 max 80 max-avg 40 samples 1000",
         read: |words| {
             let id = case(words)?;
-            for name in ["max", "max-avg", "samples"] {
-                words.keyword(name)?;
-                words.number("a value", u32::MAX)?;
-            }
-            Ok(Command::Set(id, Setting::Latency))
+            words.keyword("max")?;
+            let max = words.number("a value", u32::MAX)?;
+            words.keyword("max-avg")?;
+            let average = words.number("a value", u32::MAX)?;
+            words.keyword("samples")?;
+            words.number("a value", u32::MAX)?;
+            Ok(Command::Set(id, Setting::Latency { max, average }))
         },
     },
     Form {

@@ -1,7 +1,7 @@
 //! Test cases as groups of sessions. The clients of one test case and the servers of another that share addresses and ports are one
 //! group with both ends, where nobody else shares them and both are told the same; else each end is a group of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU32, NonZeroU64};
 
 use wirebeat_traffic::scenario::departures::Duration;
@@ -38,6 +38,8 @@ pub(super) struct Groups<'a, 'b, 'c> {
     pub draft: &'c mut Draft<'b>,
     /// The first group of each test case, its sessions, and those of the whole test case.
     made: BTreeMap<CaseId, (String, u64, u64)>,
+    /// Test cases whose limits of latency are expectations.
+    judged: BTreeSet<CaseId>,
 }
 
 /// An app of a test case, and its share.
@@ -70,7 +72,7 @@ impl<'a, 'b, 'c> Groups<'a, 'b, 'c> {
         plans: &'a BTreeMap<CaseId, Plan>,
         draft: &'c mut Draft<'b>,
     ) -> Groups<'a, 'b, 'c> {
-        Groups { setup, places, plans, draft, made: BTreeMap::new() }
+        Groups { setup, places, plans, draft, made: BTreeMap::new(), judged: BTreeSet::new() }
     }
 
     /// Adds a group for each test case, or flows.
@@ -103,6 +105,47 @@ impl<'a, 'b, 'c> Groups<'a, 'b, 'c> {
                     self.servers(id, case)?;
                 }
             }
+        }
+        for (id, case) in self.others(|case| case.latency.is_some()) {
+            let Some(of) = case.latency.as_ref().filter(|_| !self.judged.contains(&id)) else {
+                continue;
+            };
+            self.draft.leave_out(&of.line, &of.text, LATENCY);
+        }
+        Ok(())
+    }
+
+    /// Limits of latency as expectations: of what goes one way, in messages that bear their times there and here.
+    fn judge(
+        &mut self,
+        (id, receiver): (CaseId, &Case),
+        group: &mut SessionSpec,
+    ) -> Result<(), ScriptError> {
+        let Some(latency) = receiver.latency.as_ref().filter(|_| receiver.is_stamped) else {
+            return Ok(());
+        };
+        if group.program.name() != "messages" {
+            return Ok(());
+        }
+        let mut texts = Vec::new();
+        for (what, limit) in [("max", latency.max), ("mean", latency.average)] {
+            if limit > 0 {
+                texts.push(format!("delay.{what}.actual <= {limit}us"));
+            }
+        }
+        for text in &texts {
+            let expected = text.parse();
+            group
+                .expect
+                .push(expected.map_err(|why: wirebeat_units::Fault| latency.line.wrong(why))?);
+        }
+        if self.judged.insert(id) {
+            let why = format!(
+                "it is an expectation, '{}', of all messages: a run that does not meet it ends with exit code 4, and WARP17 counts each packet \
+                 beyond the limit, the mean being that of all packets until then",
+                texts.join("', '")
+            );
+            self.draft.leave_out(&latency.line, &latency.text, why);
         }
         Ok(())
     }
@@ -276,6 +319,9 @@ impl<'a, 'b, 'c> Groups<'a, 'b, 'c> {
                 let established = NonZeroU64::new(share).unwrap_or(NonZeroU64::MIN);
                 group.until = Some(Until { established });
             }
+            if let Some((server, receiver)) = partner.filter(|_| case.is_stamped) {
+                self.judge((server, receiver), &mut group)?;
+            }
             self.made.entry(id).or_insert((name.clone(), ends.sessions, case.sessions()));
             self.draft.session(&case.line, name, group)?;
         }
@@ -431,7 +477,7 @@ impl<'a, 'b, 'c> Groups<'a, 'b, 'c> {
                 self.draft.leave_out(&case.app_line, &name, "it answers nothing");
                 continue;
             };
-            let group = SessionSpec {
+            let mut group = SessionSpec {
                 to: Some(self.places.name(id.port, case.vlan)),
                 servers: PoolSpec {
                     addresses: AddressPool(vec![case.pools.own.0]),
@@ -440,6 +486,7 @@ impl<'a, 'b, 'c> Groups<'a, 'b, 'c> {
                 },
                 ..common(case, SessionSpec::new(program))
             };
+            self.judge((id, case), &mut group)?;
             self.draft.session(&case.line, name, group)?;
         }
         Ok(())
@@ -491,6 +538,9 @@ impl Scaled<'_> {
         }
     }
 }
+
+const LATENCY: &str = "it becomes an expectation only where messages go one way over UDP and packets bear times; here response times are \
+                       measured without it: for a limit write for example 'expect: [ response.max < 80us ]' into the group";
 
 const HTTP_OVER_UDP: &str =
     "HTTP/1.1 needs a stream that loses nothing, and the test case is over UDP";

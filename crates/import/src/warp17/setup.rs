@@ -60,6 +60,16 @@ pub(super) struct ImixApp {
     pub weight: u32,
 }
 
+/// Limits of what a packet takes from one end to the other, in microseconds; 0: none.
+#[derive(Clone)]
+pub(super) struct Latency {
+    pub line: Line,
+    /// As it is written.
+    pub text: String,
+    pub max: u32,
+    pub average: u32,
+}
+
 /// A value, and the line that says it.
 pub(super) type Said<T> = Option<(Line, T)>;
 
@@ -86,6 +96,9 @@ pub(super) struct Case {
     pub skips_time_wait: bool,
     pub tos: u8,
     pub vlan: u16,
+    pub latency: Option<Latency>,
+    /// Whether packets bear times, without which WARP17 measures no latency.
+    pub is_stamped: bool,
 }
 
 impl Case {
@@ -113,6 +126,8 @@ impl Case {
             skips_time_wait: false,
             tos: 0,
             vlan: 0,
+            latency: None,
+            is_stamped: false,
         }
     }
 
@@ -337,10 +352,15 @@ fn set(case: &mut Case, setting: Setting, at: &mut At<'_, '_, '_>) -> Result<(),
             }
         }
         Setting::Stamps(false) => {}
-        Setting::Stamps(true) => at.leave_out(STAMPS),
-        Setting::Latency => at.leave_out(
-            "response times are measured without it; for a limit write for example 'expect: [ response.max < 80us ]' into the group",
-        ),
+        Setting::Stamps(true) => {
+            case.is_stamped = true;
+            at.leave_out(STAMPS);
+        }
+        // told with its group
+        Setting::Latency { max, average } => {
+            let (line, text) = (at.line.clone(), at.text.clone());
+            case.latency = Some(Latency { line, text, max, average });
+        }
         Setting::Vlan { id, priority } => {
             case.vlan = id;
             if priority != 0 {
@@ -355,6 +375,9 @@ fn set(case: &mut Case, setting: Setting, at: &mut At<'_, '_, '_>) -> Result<(),
             if end != case.end {
                 at.leave_out("the test case is of the other end, and WARP17 refuses it");
                 return Ok(());
+            }
+            if matches!(app, AppSetting::Raw { stamps: true, .. }) {
+                case.is_stamped = true;
             }
             tell(&mut case.app, end, app, at)?;
             case.app_line = at.line.clone();
@@ -451,13 +474,16 @@ fn header(field: &str) -> Result<(&str, &str), &'static str> {
     }
 }
 
-/// What is asked of TCP; gives the reason where it is not carried over.
+/// How often a SYN is repeated at most (`TcpSpec::syn_retries`).
+const SYN_RETRIES: u32 = 127;
+
+/// What is asked of TCP; gives the reason where it is not carried over, or not quite.
 fn set_tcp(case: &mut Case, option: TcpOption, value: u32) -> Option<&'static str> {
     if case.transport == Transport::Udp {
         return Some("the test case is over UDP");
     }
     let tcp = &mut case.tcp;
-    let repeats = value.min(127) as u8;
+    let repeats = value.min(SYN_RETRIES) as u8;
     let time = Some(Nanos::from_millis(value.into())).filter(|time| *time > Nanos::ZERO);
     match option {
         TcpOption::WinSize if value < 1024 => {
@@ -471,7 +497,12 @@ fn set_tcp(case: &mut Case, option: TcpOption, value: u32) -> Option<&'static st
             return Some("servers send no SYN of their own");
         }
         TcpOption::SynAckRetry if case.end != End::Server => return Some("clients answer no SYN"),
-        TcpOption::SynRetry | TcpOption::SynAckRetry => tcp.syn_retries = Some(repeats),
+        TcpOption::SynRetry | TcpOption::SynAckRetry => {
+            tcp.syn_retries = Some(repeats);
+            if value > SYN_RETRIES {
+                return Some("a SYN is repeated 127 times at most, and so it is here");
+            }
+        }
         TcpOption::DataRetry => tcp.data_retries = Some(value.min(255) as u8),
         TcpOption::Retry => {
             return Some(

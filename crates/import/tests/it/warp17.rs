@@ -286,6 +286,68 @@ fn what_warp17_refuses_has_no_effect() {
 }
 
 #[test]
+fn a_syn_that_is_repeated_more_often_than_here_is_named() {
+    let of_both = |count: u32| {
+        let option = |port: u32, option: &str| {
+            format!("set tests tcp-options port {port} test-case-id 0 {option} {count}\n")
+        };
+        of(&format!(
+            "{}{}{}",
+            pair(CLIENT, SERVER),
+            option(0, "syn-retry"),
+            option(1, "syn-ack-retry")
+        ))
+    };
+    let converted = of_both(128);
+    assert_eq!(first(&converted).tcp.syn_retries, Some(127));
+    for line in [3, 4] {
+        let named = format!("w:{line}: tcp-options port");
+        assert!(told(&converted).contains(&named), "{}", told(&converted));
+    }
+    assert!(told(&converted).contains("repeated 127 times at most"), "{}", told(&converted));
+    assert!(!told(&of_both(127)).contains("127 times"));
+}
+
+/// One way, of messages that bear their times: in WARP17 as here.
+#[test]
+fn limits_of_latency_are_expectations_where_messages_go_one_way() {
+    let udp = |client: &str, server: &str, latency: &str| {
+        let text = pair(CLIENT, SERVER).replace(" tcp ", " udp ");
+        let raw = "data-req-plen 100 data-resp-plen 0";
+        of(&format!(
+            "{text}set tests rate port 0 test-case-id 0 send 100\nset tests client raw port 0 test-case-id 0 {raw}{client}\n\
+             set tests server raw port 1 test-case-id 0 {raw}{server}\nset tests latency port 1 test-case-id 0 {latency} samples 9\n"
+        ))
+    };
+    let expected = |converted: &Converted| -> Vec<String> {
+        let all = converted.scenario.sessions.values().flat_map(|group| &group.expect);
+        all.map(ToString::to_string).collect()
+    };
+    let (stamps, both) = (" rx-timestamp tx-timestamp", "max 80 max-avg 40");
+    let converted = udp(stamps, stamps, both);
+    assert_eq!(expected(&converted), ["delay.max.actual <= 80us", "delay.mean.actual <= 40us"]);
+    let named =
+        "w:6: latency port 1 test-case-id 0 max 80 max-avg 40 samples 9: it is an expectation";
+    assert!(told(&converted).contains(named), "{}", told(&converted));
+    assert_eq!(expected(&udp(stamps, stamps, "max 80 max-avg 0")), ["delay.max.actual <= 80us"]);
+    // without times WARP17 measures nothing
+    for (client, server) in [("", stamps), (stamps, "")] {
+        let converted = udp(client, server, both);
+        assert_eq!(expected(&converted), [""; 0]);
+        assert!(told(&converted).contains("w:6: latency port 1"), "{}", told(&converted));
+    }
+    // responses go both ways
+    let raw = "data-req-plen 100 data-resp-plen 100 rx-timestamp tx-timestamp";
+    let tcp = of(&format!(
+        "{}set tests client raw port 0 test-case-id 0 {raw}\nset tests server raw port 1 test-case-id 0 {raw}\n\
+         set tests latency port 0 test-case-id 0 {both} samples 9\n",
+        pair(CLIENT, SERVER)
+    ));
+    assert_eq!(expected(&tcp), [""; 0]);
+    assert!(told(&tcp).contains("response.max < 80us"), "{}", told(&tcp));
+}
+
+#[test]
 fn commands_that_cannot_be_read_are_told_with_their_line() {
     for (text, expected) in [
         (
