@@ -408,14 +408,14 @@ mod tests {
         };
         let users = "users: 100000, tcp: { time-wait: 0s }";
         assert_eq!(of(users, 100 << 20), None);
-        let said = of(users, 28_000_000).unwrap();
+        let said = of(users, 26_800_000).unwrap();
         assert!(
             said.contains("enough for 50,000 sessions") && said.contains("200,000 ends"),
             "{said}"
         );
         // TLS takes more
         let said = of(&format!("{users}, tls: true"), 100 << 20).unwrap();
-        assert!(said.contains("enough for 11,9"), "{said}");
+        assert!(said.contains("enough for 12,0"), "{said}");
         let said = of("rate: 100000/s", 100 << 20).unwrap();
         assert!(said.contains("TIME-WAIT"), "{said}");
     }

@@ -150,10 +150,6 @@ impl Datagrams {
                 }
                 Err(Errno::AGAIN) => self.readable = false,
                 Err(Errno::INTR) => {}
-                // the peer's address is the broadcast address of a network of ours: nobody is to be answered there (RFC 1122 §3.2.1.3)
-                Err(Errno::ACCESS) if matches!(worker.place, Place::Peer { .. }) => {
-                    return Err(Reason::Unreachable);
-                }
                 Err(error) => return Err(reason(error)),
             }
         }
@@ -195,6 +191,10 @@ impl Datagrams {
                     }
                 }
                 Err(Errno::INTR) => {}
+                // the peer's address is the broadcast address of a network of ours: nobody is to be answered there (RFC 1122 §3.2.1.3)
+                Err(Errno::ACCESS) if matches!(worker.place, Place::Peer { .. }) => {
+                    return Err(Reason::Unreachable);
+                }
                 Err(error) => return Err(reason(error)),
             }
         }
