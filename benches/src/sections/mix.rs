@@ -224,6 +224,7 @@ fn tried(bench: &Bench, tcp: Tcp, asked: u64) -> Result<(Option<Went>, String), 
         if outcome.0.is_some() {
             break;
         }
+        eprintln!("    {} with {asked} Mbit/s: not carried: {}", tcp.name(), outcome.1);
     }
     Ok(outcome)
 }

@@ -32,14 +32,6 @@ const RUNG: usize = 32;
 /// How long a user waits at least after a session that failed.
 const AFTER_FAILURE: Nanos = Nanos::from_millis(10);
 
-/// There is this to be done, if anything.
-#[inline]
-pub(crate) fn want(actions: &mut VecDeque<Action>, action: Option<Action>) {
-    if let Some(action) = action {
-        actions.push_back(action);
-    }
-}
-
 /// What a session begins with.
 pub(crate) fn first_protocol(transport: Transport) -> Protocol {
     match transport {

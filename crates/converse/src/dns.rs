@@ -12,7 +12,7 @@ use wirebeat_meter::session::SessionTime;
 use wirebeat_traffic::program::script::DnsPart;
 use wirebeat_units::Nanos;
 
-use crate::conversations::{Conversations, want};
+use crate::conversations::Conversations;
 use crate::events::{KEPT, first_byte};
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{Action, SessionKey};
@@ -157,7 +157,7 @@ impl Conversations {
         side.meter.counts.requests += 1;
         side.meter.counts.offered_bytes += sent;
         let connection = session.connection;
-        want(&mut self.actions, connection.map(Action::Send));
+        self.actions.extend(connection.map(Action::Send));
         self.keep_patience(now, key);
     }
 
@@ -238,7 +238,7 @@ impl Conversations {
         }
         // it may have had none before
         let connection = self.session(key).and_then(|session| session.connection);
-        want(&mut self.actions, connection.map(Action::Receive));
+        self.actions.extend(connection.map(Action::Receive));
     }
 
     /// Answers a query.
@@ -284,7 +284,7 @@ impl Conversations {
         meter.counts.responses += u64::from(code.is_some());
         meter.counts.offered_bytes += sent;
         let connection = session.connection;
-        want(&mut self.actions, connection.map(Action::Send));
+        self.actions.extend(connection.map(Action::Send));
     }
 }
 

@@ -4,7 +4,7 @@ use wirebeat_meter::session::{NumberedSession, SessionTime};
 use wirebeat_traffic::values::session::Transport;
 use wirebeat_units::Nanos;
 
-use crate::conversations::{Conversations, Group, first_greeting, first_protocol, want};
+use crate::conversations::{Conversations, Group, first_greeting, first_protocol};
 use crate::misbehaviour::{acts_by_time, note_end_by_peer};
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{
@@ -82,7 +82,7 @@ impl Programs for Conversations {
             side.meter.took(SessionTime::Connect, session.planned, session.started, now);
             self.tell_established(now, key);
         }
-        want(&mut self.actions, greets.then_some(Action::Send(connection)));
+        self.actions.extend(greets.then_some(Action::Send(connection)));
         match self.group(key).is_some_and(|of| of.plan.tls.is_some()) {
             true => self.await_handshake(now, key),
             false => self.go_on(now, key),
@@ -456,7 +456,7 @@ impl Conversations {
             return self.go_on(now, key);
         }
         if session.wait == Wait::End && fate.is_some() {
-            want(&mut self.actions, connection.map(Action::Abort));
+            self.actions.extend(connection.map(Action::Abort));
             return self.set_alarm(key, now.saturating_add(timeout));
         }
         session.fate = Some(if session.lingers { Fate::Malformed } else { Fate::TimedOut });
@@ -464,6 +464,6 @@ impl Conversations {
         if wait == Wait::Handshake {
             self.handshake_timed_out(key);
         }
-        want(&mut self.actions, connection.map(Action::Abort));
+        self.actions.extend(connection.map(Action::Abort));
     }
 }

@@ -5,7 +5,7 @@ use wirebeat_meter::session::SessionTime;
 use wirebeat_traffic::program::script::{HttpClient, HttpServer, Op};
 use wirebeat_units::Nanos;
 
-use crate::conversations::{Conversations, want};
+use crate::conversations::Conversations;
 use crate::interpreter::is_from;
 use crate::outgoing::content as of_response;
 use crate::session::{Fate, HttpClientState, Protocol, Session, Side, Wait};
@@ -69,7 +69,7 @@ impl Conversations {
             sent = true;
         }
         let connection = self.session(key).and_then(|session| session.connection);
-        want(&mut self.actions, connection.filter(|_| sent).map(Action::Send));
+        self.actions.extend(connection.filter(|_| sent).map(Action::Send));
     }
 
     /// Bytes of the server.
@@ -128,7 +128,7 @@ impl Conversations {
         let Some(content) = op.content else { return };
         side.meter.counts.offered_bytes += session.out.add(&side.script, content, n);
         let connection = session.connection;
-        want(&mut self.actions, connection.map(Action::Send));
+        self.actions.extend(connection.map(Action::Send));
     }
 
     /// A response is complete.
@@ -288,7 +288,7 @@ impl Conversations {
         }
         let ends = !owes && (closes || peer_closed);
         session.lingers = ends && http.bad && !peer_closed;
-        want(&mut self.actions, connection.filter(|_| sent).map(Action::Send));
+        self.actions.extend(connection.filter(|_| sent).map(Action::Send));
         if owes {
             return;
         }
@@ -299,7 +299,7 @@ impl Conversations {
             return self.set_alarm(key, until);
         }
         // it may read again
-        want(&mut self.actions, connection.filter(|_| sent).map(Action::Receive));
+        self.actions.extend(connection.filter(|_| sent).map(Action::Receive));
     }
 
     /// The client closed its side.

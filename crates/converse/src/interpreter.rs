@@ -4,7 +4,7 @@ use wirebeat_meter::session::SessionTime;
 use wirebeat_traffic::program::script::{Op, Receive, Script};
 use wirebeat_units::Nanos;
 
-use crate::conversations::{Conversations, want};
+use crate::conversations::Conversations;
 use crate::events::{KEPT, first_byte};
 use crate::greeting::GREETING;
 use crate::misbehaviour::{Misbehaved, acts_by_time};
@@ -102,13 +102,13 @@ impl Conversations {
                     session.fate = Some(Fate::Done);
                     session.wait = Wait::End;
                     let connection = session.connection;
-                    want(&mut self.actions, connection.map(Action::Abort));
+                    self.actions.extend(connection.map(Action::Abort));
                     return;
                 }
                 Op::Shutdown => {
                     if !std::mem::replace(&mut session.finished, true) {
                         let connection = session.connection;
-                        want(&mut self.actions, connection.map(Action::Finish));
+                        self.actions.extend(connection.map(Action::Finish));
                     }
                     Outcome::Next
                 }
@@ -168,7 +168,7 @@ impl Conversations {
         let (early, peer_closed) = (std::mem::take(&mut session.early), session.peer_closed);
         if !early.is_empty() {
             let connection = session.connection.filter(|_| early.len() >= KEPT);
-            want(&mut self.actions, connection.map(Action::Receive));
+            self.actions.extend(connection.map(Action::Receive));
             self.received_anew(now, key, &early);
         }
         let Some(session) = self.session(key) else { return };
@@ -223,7 +223,7 @@ impl Conversations {
         }
         let (endless, peer_closed) = (session.out.is_unlimited(), session.peer_closed);
         let connection = session.connection;
-        want(&mut self.actions, connection.map(Action::Send));
+        self.actions.extend(connection.map(Action::Send));
         if !endless {
             return true;
         }
@@ -283,13 +283,13 @@ impl Conversations {
         let connection = session.connection;
         if resets {
             session.fate = Some(Fate::Done);
-            want(&mut self.actions, connection.map(Action::Abort));
+            self.actions.extend(connection.map(Action::Abort));
             return;
         }
         if !std::mem::replace(&mut session.finished, true) {
-            want(&mut self.actions, connection.map(Action::Finish));
+            self.actions.extend(connection.map(Action::Finish));
         }
-        want(&mut self.actions, connection.map(Action::Receive));
+        self.actions.extend(connection.map(Action::Receive));
         self.keep_patience(now, key);
     }
 
@@ -345,7 +345,7 @@ impl Conversations {
         side.meter.counts.offered_bytes += bytes.len() as u64;
         let connection = session.connection;
         self.spare.extend(spare);
-        want(&mut self.actions, connection.map(Action::Send));
+        self.actions.extend(connection.map(Action::Send));
     }
 
     /// Data in which a text is looked for.

@@ -8,7 +8,7 @@ use wirebeat_traffic::program::script::{Expected, ExpectedLength, Op, Receive};
 use wirebeat_traffic::values::session::{NUMBER, OnTimeout};
 use wirebeat_units::Nanos;
 
-use crate::conversations::{Conversations, want};
+use crate::conversations::Conversations;
 use crate::events::{KEPT, first_byte};
 use crate::interpreter::is_generated;
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
@@ -92,7 +92,7 @@ impl Conversations {
         counts.offered_bytes += bytes.len() as u64;
         let connection = session.connection;
         self.spare.extend(spare);
-        want(&mut self.actions, connection.map(Action::Send));
+        self.actions.extend(connection.map(Action::Send));
     }
 
     /// Hands a message to what waits for one; one that is early is kept for steps, and left aside else.
@@ -192,7 +192,7 @@ impl Conversations {
         session.fate = Some(Fate::TimedOut);
         session.wait = Wait::End;
         let connection = session.connection;
-        want(&mut self.actions, connection.map(Action::Abort));
+        self.actions.extend(connection.map(Action::Abort));
     }
 
     /// A server has nothing more to do with its peer, which said nothing for long.
@@ -201,7 +201,7 @@ impl Conversations {
         session.wait = Wait::End;
         session.finished = true;
         let connection = session.connection;
-        want(&mut self.actions, connection.map(Action::Finish));
+        self.actions.extend(connection.map(Action::Finish));
     }
 }
 

@@ -9,7 +9,7 @@ use wirebeat_traffic::program::script::OneWay;
 use wirebeat_traffic::values::session::STAMP;
 use wirebeat_units::Nanos;
 
-use crate::conversations::{Conversations, want};
+use crate::conversations::Conversations;
 use crate::interpreter::is_generated;
 use crate::session::{End, Fate, Protocol, Side, Wait};
 use crate::stack::{Action, SessionKey};
@@ -173,7 +173,7 @@ impl Conversations {
             && session.out.end() > before
         {
             let connection = session.connection;
-            want(&mut self.actions, connection.map(Action::Send));
+            self.actions.extend(connection.map(Action::Send));
         }
         done
     }

@@ -2,7 +2,7 @@
 
 use wirebeat_units::Nanos;
 
-use crate::conversations::{Conversations, Group, want};
+use crate::conversations::{Conversations, Group};
 use crate::misbehaviour::acts_by_time;
 use crate::session::{End, Fate, Wait};
 use crate::stack::{Action, SessionKey};
@@ -127,7 +127,7 @@ impl Conversations {
             if let Some(session) = self.session(key) {
                 session.fate.get_or_insert(Fate::Unfinished);
                 let connection = session.connection;
-                want(&mut self.actions, connection.map(Action::Abort));
+                self.actions.extend(connection.map(Action::Abort));
             }
         }
         (to < self.sessions.len()).then_some(to)

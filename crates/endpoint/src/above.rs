@@ -173,6 +173,26 @@ impl Between {
     }
 }
 
+/// Has the program of a session write what it sends from the byte at `offset` on.
+pub(crate) fn fill(
+    into: &mut [u8],
+    (key, offset): (SessionKey, u64),
+    scratch: &mut [u8],
+    programs: &mut dyn Programs,
+) {
+    let mut at = 0;
+    while let Some(rest) = into.get_mut(at..).filter(|rest| !rest.is_empty()) {
+        let bytes = programs.payload(key, offset + at as u64, scratch);
+        let len = bytes.len().min(rest.len());
+        match (rest.get_mut(..len), bytes.get(..len)) {
+            (Some(rest), Some(bytes)) if len > 0 => rest.copy_from_slice(bytes),
+            // what was offered is there; a program that lost it sends zeros
+            _ => return rest.fill(0),
+        }
+        at += len;
+    }
+}
+
 /// The programs, as the TCP sees them for the length of a call.
 pub(crate) struct Above<'a> {
     pub(crate) now: Nanos,
@@ -266,17 +286,7 @@ impl Application for Above<'_> {
 
     fn payload(&mut self, session: Session, offset: u64, into: &mut [u8]) {
         let Some(key) = self.between.key(session.id) else { return into.fill(0) };
-        let mut at = 0;
-        while let Some(rest) = into.get_mut(at..).filter(|rest| !rest.is_empty()) {
-            let bytes = self.programs.payload(key, offset + at as u64, &mut self.between.scratch);
-            let len = bytes.len().min(rest.len());
-            match (rest.get_mut(..len), bytes.get(..len)) {
-                (Some(rest), Some(bytes)) if len > 0 => rest.copy_from_slice(bytes),
-                // what was offered is there; a program that lost it sends zeros
-                _ => return rest.fill(0),
-            }
-            at += len;
-        }
+        fill(into, (key, offset), &mut self.between.scratch, self.programs);
     }
 
     fn received(&mut self, session: Session, received: Received<'_>) {

@@ -439,7 +439,7 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
             if carried == Some(Protocol::UDP) {
                 let listens = |address, port| listeners.find(address, port, true);
                 if udp.receive(*now, packet, listens, &mut *programs) {
-                    // its answers go where it came from: whoever writes under many addresses makes us ask for none
+                    // its answers go back the way that it came: no next hop is asked for, however many sources a sender invents
                     neighbours.learn(*now, arrival.bytes);
                 }
                 return;

@@ -23,6 +23,8 @@ use wirebeat_wire::udp::CarriedDatagram;
 use wirebeat_wire::walk::{self, Policy};
 use wirebeat_wire::{ipv4, ipv6, udp};
 
+use crate::above::fill;
+
 /// Sessions over UDP have numbers from this one on: those of our TCP are smaller, and those that wait for their next hop larger.
 pub(crate) const DATAGRAMS: u32 = 1 << 30;
 /// Sessions that the index has room for at first.
@@ -563,27 +565,6 @@ fn write_ip(
         }
         // who opened it gave two of one version
         _ => {}
-    }
-}
-
-/// Has the program write its message from the byte at `at` on.
-fn fill(
-    message: &mut [u8],
-    (session, mut at): (SessionKey, u64),
-    scratch: &mut [u8],
-    programs: &mut dyn Programs,
-) {
-    let mut rest = message;
-    while !rest.is_empty() {
-        let piece = programs.payload(session, at, scratch);
-        let len = piece.len().min(rest.len());
-        if len == 0 {
-            // what was offered is there; a program that lost it sends zeros
-            return rest.fill(0);
-        }
-        let (filled, left) = rest.split_at_mut(len);
-        filled.copy_from_slice(piece.get(..len).unwrap_or_default());
-        (rest, at) = (left, at + len as u64);
     }
 }
 

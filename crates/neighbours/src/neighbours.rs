@@ -488,8 +488,8 @@ impl Neighbours {
         self.look_up(now, next_hop)
     }
 
-    /// The same for an answer to a packet of no session: few next hops are asked for because of such, since whoever sends them under
-    /// many addresses would have us ask for all of these.
+    /// The same for the answer to a packet without a session. Such packets have few next hops asked for in a second: a sender that invents
+    /// sources would have us ask for each of them.
     pub fn mac_for_stranger(&mut self, now: Nanos, destination: IpAddr) -> Option<MacAddr> {
         match self.state(destination) {
             State::Known(_) => self.mac_for(now, destination),

@@ -46,8 +46,3 @@ fn part(range: &AddressRange, number: u32, all: u32) -> Option<AddressRange> {
     let last = first.checked_add(each)?.checked_sub(1)?;
     (each > 0).then(|| AddressRange::between(range.get(first), range.get(last)).ok())?
 }
-
-/// Whether an address is in both.
-fn common_addresses(a: &AddressRange, b: &AddressRange) -> bool {
-    a.is_ipv6() == b.is_ipv6() && a.first <= b.last && b.first <= a.last
-}

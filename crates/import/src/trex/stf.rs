@@ -35,7 +35,7 @@ use wirebeat_traffic::values::session::PortRange;
 use wirebeat_units::{Fault, Nanos, Rate, fault};
 
 use super::packets::{self, PacketTemplate};
-use super::{common_addresses, nanos, part, per_second};
+use super::{nanos, part, per_second};
 use crate::capture::{CLIENTS, SERVERS, SessionFacts, TemplateFacts, port};
 use crate::draft::Draft;
 use crate::text::{name, printable};
@@ -393,7 +393,7 @@ impl<'a> Reader<'a, '_, '_> {
         to: &Addresses,
     ) -> Result<(), ScriptError> {
         let servers = self.server(template)?.unwrap_or(to.range);
-        if !common_addresses(&from.range, &servers) {
+        if from.range.common(&servers).is_none() {
             return Ok(());
         }
         let line = self.line("name", Some(template.number));

@@ -33,7 +33,7 @@ pub struct SessionGroup {
     pub over_udp: bool,
     /// Whether it has TLS between the program and TCP.
     pub has_tls: bool,
-    /// Whether its other end, which is ours too, was asked to end sessions by RST: one that it reset has not failed.
+    /// Whether clients of ours were asked to end the sessions of this server by RST: one that was reset has not failed.
     pub resets: bool,
     /// What its sessions do: "http", "bulk".
     pub program: String,

@@ -373,7 +373,7 @@ fn described(
         stack: plan.stack.name().to_owned(),
         over_udp: plan.transport == Transport::Udp,
         has_tls: plan.tls.is_some(),
-        resets: plan.both_ends && plan.tcp.reset,
+        resets: !client && plan.both_ends && plan.tcp.reset,
         status_name: (plan.program == "dns").then_some(wirebeat_dns::rcode_name),
         program: plan.program.to_owned(),
         local,

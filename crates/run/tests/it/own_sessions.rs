@@ -426,3 +426,26 @@ fn a_run_survives_its_interface() {
         assert!(side(&report, "x", SessionEnd::Client).starts.established > 0, "{engine}");
     }
 }
+
+/// RST that clients were asked to end with is no failure of their servers' sessions; RST that a server sends is one of its clients'.
+#[test]
+fn a_reset_that_was_asked_for_is_no_failure() {
+    let run = |program: &str| {
+        in_no_time(&format!(
+            "ports: {{ a: {{ engine: loopback }}, b: {{ engine: loopback }} }}\nsessions:\n  x: {{ from: a, to: b, stack: own, \
+             clients: {{ addresses: 10.0.1.1 }}, servers: {{ addresses: 10.0.2.1, ports: 80 }}, rate: 100/s, count: 20, \
+             tcp: {{ reset: true }}, program: {program} }}\nrun: {{ time: 5s }}\n"
+        ))
+    };
+    let failed = |report: &Report| {
+        report.findings.iter().any(|finding| finding.kind == FindingKind::SessionsFailed)
+    };
+    let asked = run("http");
+    let ends = side(&asked, "x", SessionEnd::Server).ends;
+    assert_eq!((ends.reset, side(&asked, "x", SessionEnd::Client).ends.in_order), (20, 20));
+    assert!(!failed(&asked), "{:#?}", asked.findings);
+    let unasked =
+        run("{ steps: { client: [ send: 10B, receive: 10B ], server: [ receive: 10B, reset ] } }");
+    assert_eq!(side(&unasked, "x", SessionEnd::Client).ends.reset, 20, "{unasked:#?}");
+    assert!(failed(&unasked), "{:#?}", unasked.findings);
+}

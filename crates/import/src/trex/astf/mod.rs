@@ -34,7 +34,7 @@ use wirebeat_units::{Fault, Rate, fault};
 
 use self::program::Program;
 use self::tunables::{End, Settings};
-use super::{common_addresses, part, per_second};
+use super::{part, per_second};
 use crate::capture::{CLIENTS, SERVERS, port};
 use crate::draft::Draft;
 use crate::text::printable;
@@ -351,9 +351,9 @@ impl<'a> Reader<'a, '_, '_> {
             return Ok(None);
         }
         let times = self.draft.options.multiply.map_or(1.0, |times| times.get() as f64);
-        let rate = per_second(cps * times)
-            .parse()
-            .map_err(|_| self.wrong(&here, fault!("{cps} times a second is no rate")))?;
+        let rate = per_second(cps * times).parse().map_err(|_| {
+            self.wrong(&here, fault!("{cps} sessions a second is not a valid rate"))
+        })?;
         let here = clients.clone().key("limit");
         let limit = match client.get("limit") {
             None | Some(Value::Null) => return Ok(Some(Opening { rate, open: None, count: None })),
@@ -385,7 +385,7 @@ impl<'a> Reader<'a, '_, '_> {
         let (clients, servers) = (ranges(|of| of.from), ranges(|of| of.to));
         for (index, range) in &clients {
             if let Some((_, other)) =
-                servers.iter().find(|(_, other)| common_addresses(range, other))
+                servers.iter().find(|(_, other)| range.common(other).is_some())
             {
                 let path = KeyPath::root("ip_gen_dist_list").index(*index);
                 return Err(self.wrong(
@@ -404,7 +404,7 @@ impl<'a> Reader<'a, '_, '_> {
             let range = template.to.range;
             let is_like = |other: &&&Template<'_>| {
                 let other = &other.to.range;
-                common_addresses(&range, other)
+                range.common(other).is_some()
                     && (range.first, range.last) != (other.first, other.last)
             };
             if let Some(other) = at_port.iter().find(is_like) {

@@ -67,25 +67,27 @@ pub fn links(
         else {
             continue;
         };
-        let fits = carried / bits;
+        // a little less, since it is shown in three digits
+        let fits = 0.99 * carried / bits;
         let remedy = match &scenario.mix {
             Some(mix) => {
                 let most = match mix.rate {
-                    Rate::Bits(rate, _) => human::bit_rate(rate.0 as f64 * fits),
                     Rate::Frames(rate) => {
                         format!("{}/s", human::number(rate.per_second() * fits))
                     }
-                    _ => "less".to_owned(),
+                    // of another kind there is none ([`Scenario::check`])
+                    Rate::Bits(rate, _) => human::bit_rate(rate.0 as f64 * fits),
+                    _ => human::bit_rate(carried),
                 };
-                format!("'mix.rate' of {most} at most")
+                format!("lower 'mix.rate' to {most} or less")
             }
-            None => format!("{} % of their rates at most", human::number(100.0 * fits)),
+            None => format!("lower their rates to {} % or less", human::number(100.0 * fits)),
         };
         return Err(KeyPath::port(port).invalid(fault!(
             "sessions would send {} from here on the line, which carries {}",
             human::bit_rate(bits),
             human::bit_rate(carried);
-            "{remedy} fits it"
+            "{remedy}"
         )));
     }
     Ok(())

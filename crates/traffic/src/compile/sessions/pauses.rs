@@ -1,11 +1,12 @@
 //! How long sessions last of their own accord.
 
+use wirebeat_units::Nanos;
+
 use super::volume::count;
 use crate::program::script::{Op, Script, SessionGroup};
 use crate::scenario::departures::Duration;
 use crate::scenario::session::program::{Misbehave, Step};
 use crate::scenario::session::{ProgramSpec, SessionSpec};
-use wirebeat_units::Nanos;
 
 /// For how many seconds an end of a session out of a capture waits of its own accord.
 fn thinks(script: &Script) -> f64 {
@@ -20,12 +21,7 @@ fn thinks(script: &Script) -> f64 {
 fn misbehaves_for(of: &Misbehave, group: &SessionGroup) -> f64 {
     let all = |time: Nanos| time.get() as f64 / 1e9;
     match (of.forged(), of.time()) {
-        (Some(forged), _) => match &forged.gap {
-            Duration::Fixed(gap) => f64::from(forged.segments.get()) * all(*gap),
-            Duration::Drawn(drawn) => {
-                f64::from(forged.segments.get()) * drawn.mean().unwrap_or(0.0) / 1e9
-            }
-        },
+        (Some(forged), _) => f64::from(forged.segments.get()) * mean_seconds(&forged.gap),
         (None, Some(time)) => all(time),
         (None, None) if group.stop < Nanos::MAX => all(group.stop.saturating_sub(group.start)),
         (None, None) => 0.0,

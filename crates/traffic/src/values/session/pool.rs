@@ -93,6 +93,13 @@ pub struct AddressRange {
 }
 
 impl AddressRange {
+    /// The first address that is in `other` too.
+    pub fn common(&self, other: &AddressRange) -> Option<IpAddr> {
+        let first = if bits(self.first) < bits(other.first) { other } else { self }.first;
+        let alike = self.is_ipv6() == other.is_ipv6();
+        (alike && bits(first) <= bits(self.last).min(bits(other.last))).then_some(first)
+    }
+
     /// From `first` to `last`.
     ///
     /// # Errors
@@ -277,12 +284,7 @@ impl AddressPool {
 
     /// The first address of a range that is one of `other` too.
     pub fn common(&self, other: &AddressPool) -> Option<IpAddr> {
-        let both = |mine: &AddressRange, theirs: &AddressRange| {
-            let first = if bits(mine.first) < bits(theirs.first) { theirs } else { mine }.first;
-            let alike = mine.is_ipv6() == theirs.is_ipv6();
-            (alike && bits(first) <= bits(mine.last).min(bits(theirs.last))).then_some(first)
-        };
-        self.0.iter().find_map(|mine| other.0.iter().find_map(|theirs| both(mine, theirs)))
+        self.0.iter().find_map(|mine| other.0.iter().find_map(|theirs| mine.common(theirs)))
     }
 
     /// Address number `n`, over and over; `None` where there is none.
