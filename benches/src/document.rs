@@ -2,9 +2,11 @@
 
 use std::fmt::{self, Write};
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use wirebeat_host::Machine;
+use wirebeat_report::pictures::Picture;
 
 use crate::frames::Files;
 use crate::options::{Options, Peers};
@@ -45,11 +47,18 @@ pub fn command(options: &Options, arguments: &[String]) -> String {
     }
 }
 
-/// Writes everything down.
+/// The name of the file of a picture of the page `file`, in the same folder.
+pub fn picture_file(file: &Path, picture: &Picture) -> String {
+    let page = file.file_stem().unwrap_or_default().to_string_lossy();
+    format!("{page}-{}.svg", picture.name)
+}
+
+/// Writes everything down. Pictures stand beside `file`.
 pub fn document(
     bench: &Bench,
     heading: &Heading,
     chapters: &[Chapter],
+    file: Option<&Path>,
 ) -> Result<String, fmt::Error> {
     let mut out = String::new();
     writeln!(out, "# Benchmarks\n")?;
@@ -63,6 +72,15 @@ pub fn document(
         writeln!(out, "## {}\n\n{}\n", chapter.title, wrapped(chapter.prose))?;
         for (line, table) in &chapter.tables {
             writeln!(out, "{line}\n\n{table}")?;
+        }
+        // a page that is no file has no files beside it
+        if let Some((picture, file)) = chapter.picture.as_ref().zip(file) {
+            writeln!(out, "![{}]({})\n", picture.title, picture_file(file, picture))?;
+            writeln!(
+                out,
+                "{}\n",
+                wrapped(&format!("{}: {}.", picture.title, picture.description))
+            )?;
         }
     }
     if heading.in_full {

@@ -5,8 +5,8 @@ use wirebeat_report::model::SessionEnd;
 use wirebeat_run::{Options, Silent, Stop, prepare};
 use wirebeat_traffic::scenario::Scenario;
 
-use crate::in_memory::Memory;
 use crate::lab::Failure;
+use crate::memory::Memory;
 use crate::wirebeat::whole;
 
 /// Sessions of a run before it, whose memory is that of the process.

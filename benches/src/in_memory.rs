@@ -5,7 +5,6 @@
 //! distributions of times, as programs of sessions do. Times are those of the processor that the thread had. `sections/in_memory.rs` makes a
 //! chapter of it.
 
-use std::fs;
 use std::hint::black_box;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -19,6 +18,7 @@ use wirebeat_stack::{
 use wirebeat_units::Nanos;
 
 use crate::lab::Failure;
+use crate::memory::{self, Look, Memory, Watch};
 
 pub(crate) const BATCH: usize = 32;
 /// Entries of the bare walk, and sessions that are to send, that are asked for before their turn, as the stack does it.
@@ -444,37 +444,6 @@ impl Opening {
     }
 }
 
-/// What a process took, in KiB.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
-    /// The peak of its resident memory (VmHWM of proc(5)).
-    pub peak: u64,
-    /// Its huge pages of hugetlbfs, which are not among it (HugetlbPages of proc(5)).
-    pub huge: u64,
-}
-
-impl Memory {
-    /// All of it, in bytes.
-    pub fn bytes(self) -> f64 {
-        (self.peak + self.huge) as f64 * 1024.0
-    }
-
-    /// Of this process until now.
-    pub fn of_process() -> Result<Memory, Failure> {
-        Self::of_status(&fs::read_to_string("/proc/self/status")?)
-            .ok_or_else(|| "/proc/self/status has no VmHWM".into())
-    }
-
-    fn of_status(status: &str) -> Option<Memory> {
-        let field = |name: &str| -> Option<u64> {
-            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-            line.trim().strip_suffix("kB")?.trim().parse().ok()
-        };
-        // a kernel without hugetlbfs does not say how much of it a process has
-        Some(Memory { peak: field("VmHWM:")?, huge: field("HugetlbPages:").unwrap_or(0) })
-    }
-}
-
 /// The words before what [`idle_endpoints`] prints.
 pub const BYTES: &str = "bytes-an-endpoint";
 
@@ -491,7 +460,7 @@ pub fn idle_endpoints(sessions: usize) -> Result<(), Failure> {
 }
 
 /// What very many sessions took: all are open at a time.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scale {
     /// Sessions that were opened each second.
     pub opened: f64,
@@ -507,20 +476,28 @@ pub struct Scale {
     pub end: f64,
     /// What a bare walk took over as many entries, which is measured beside it.
     pub walk: f64,
+    /// The memory of the process meanwhile, in the parts that [`PARTS`] names.
+    pub looks: Vec<Look>,
 }
 
+/// What [`scale`] does, one after the other.
+pub const PARTS: [&str; 4] =
+    ["opening", "a request on each", "closing, TIME-WAIT", "opening again"];
+
 impl Scale {
-    fn figures(self) -> [f64; 6] {
-        let Scale { opened, segment, closed, opened_again, open, end, walk: _ } = self;
+    fn figures(&self) -> [f64; 6] {
+        let Scale { opened, segment, closed, opened_again, open, end, .. } = *self;
         [opened, segment, closed, opened_again, open, end]
     }
 
     /// Reads what [`scale`] prints.
-    pub fn read(line: &str) -> Option<Scale> {
+    pub fn read(text: &str) -> Option<Scale> {
+        let (line, looks) = text.split_once('\n').unwrap_or((text, ""));
         let figures: Vec<f64> =
             line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
         let [opened, segment, closed, opened_again, open, end] = figures[..] else { return None };
-        Some(Scale { opened, segment, closed, opened_again, open, end, walk: 0.0 })
+        let looks = looks.lines().map(memory::read).collect::<Option<_>>()?;
+        Some(Scale { opened, segment, closed, opened_again, open, end, walk: 0.0, looks })
     }
 }
 
@@ -604,11 +581,13 @@ const STRIDES: [usize; 2] = [7_368_787, 611_953];
 /// TIME-WAIT, and prints what it took as [`Scale::read`] reads it. The peak is that of the process, so it has one of its own.
 pub fn scale(sessions: usize) -> Result<(), Failure> {
     let before = Memory::of_process()?.bytes();
+    let watch = Watch::start();
     let each_second = |begin: Timer| sessions as f64 / begin.nanos() * 1e9;
     let mut pair = Pair::new(sessions, profile(), MESSAGE, false);
     let begin = Timer::start();
     pair.open_all(sessions)?;
     let opened = each_second(begin);
+    watch.next();
     let stride = STRIDES.into_iter().find(|stride| !sessions.is_multiple_of(*stride)).unwrap_or(1);
     let (begin, first) = (Timer::start(), pair.segments());
     for place in 0..sessions {
@@ -626,6 +605,7 @@ pub fn scale(sessions: usize) -> Result<(), Failure> {
         return Err(format!("{responses} of {sessions} requests were answered").into());
     }
     let open = Memory::of_process()?.bytes() - before;
+    watch.next();
     let begin = Timer::start();
     for place in 0..sessions {
         let id = pair.client.program.ids[place];
@@ -646,6 +626,7 @@ pub fn scale(sessions: usize) -> Result<(), Failure> {
     while pair.client.stack.counters().in_state(State::TimeWait) > 0 {
         pair.turn();
     }
+    watch.next();
     pair.opened = 0;
     pair.client.program.ids.clear();
     let begin = Timer::start();
@@ -653,8 +634,10 @@ pub fn scale(sessions: usize) -> Result<(), Failure> {
     let opened_again = each_second(begin);
     pair.check()?;
     let end = Memory::of_process()?.bytes() - before;
-    let took = Scale { opened, segment, closed, opened_again, open, end, walk: 0.0 };
+    let looks = watch.looks();
+    let took = Scale { opened, segment, closed, opened_again, open, end, walk: 0.0, looks };
     println!("{}", took.figures().map(|figure| figure.to_string()).join(" "));
+    memory::print(&took.looks);
     Ok(())
 }
 
@@ -663,17 +646,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_found_by_its_names() {
-        let status = "VmPeak:\t 9000 kB\nVmHWM:\t  142512 kB\nHugetlbPages:\t    2048 kB\n";
-        assert_eq!(Memory::of_status(status), Some(Memory { peak: 142_512, huge: 2048 }));
-        assert_eq!(Memory::of_status("VmHWM:\t 1 kB\n"), Some(Memory { peak: 1, huge: 0 }));
-        assert_eq!(Memory::of_status("VmRSS:\t 100 kB\n"), None);
-    }
-
-    #[test]
     fn what_a_process_prints_is_read() {
         let took = Scale { opened: 1e6, segment: 182.5, end: 4.8e9, ..Scale::default() };
         let line = took.figures().map(|figure| figure.to_string()).join(" ");
+        let looks = vec![(0, 1e8, 2e6), (3, 2e8, 4e6)];
+        let text = format!("{line}\n0 100000000 2000000\n3 2e8 4e6\n");
+        assert_eq!(Scale::read(text.trim()), Some(Scale { looks, ..took.clone() }));
         assert_eq!(Scale::read(&line), Some(took));
         assert_eq!((Scale::read("1 2 3"), Scale::read("1 2 3 4 5 x")), (None, None));
     }

@@ -18,6 +18,7 @@ mod idle_run;
 mod in_memory;
 mod install;
 mod lab;
+mod memory;
 mod options;
 mod pcap;
 mod peers;
@@ -37,6 +38,7 @@ mod wirebeat;
 
 use std::fs;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime};
 
@@ -52,9 +54,9 @@ use crate::lab::{Failure, Lab};
 use crate::options::{Chapters, Options};
 use crate::rounds::Bench;
 use crate::sections::{
-    af_xdp, bulk, capture, cpu, delay_line, fairness, flat, http, in_memory as memory, kept,
-    limits, mix, model, noise, observations, pressure, profiles, rates, replay, scale, sends,
-    starts, watched, wire,
+    af_xdp, bulk, capture, cpu, delay_line, fairness, flat, http, in_memory as many, kept, limits,
+    mix, model, noise, observations, pressure, profiles, rates, replay, scale, sends, starts,
+    watched, wire,
 };
 
 fn main() -> ExitCode {
@@ -123,11 +125,19 @@ fn run(options: &Options) -> Result<(), Failure> {
         peers: options.peers(),
         in_full: options.in_full(),
     };
-    let text = document(&bench, &heading, &chapters)?;
-    match options.file() {
+    let file = options.file();
+    let text = document(&bench, &heading, &chapters, file.as_deref())?;
+    match file {
         Some(path) => {
-            fs::write(&path, text)
-                .map_err(|why| format!("cannot write {}: {why}", path.display()))?;
+            let write = |path: &Path, text: &str| {
+                let written = fs::write(path, text);
+                written.map_err(|why| format!("cannot write {}: {why}", path.display()))
+            };
+            for picture in chapters.iter().filter_map(|chapter| chapter.picture.as_ref()) {
+                let file = document::picture_file(&path, picture);
+                write(&path.with_file_name(file), &picture.file())?;
+            }
+            write(&path, &text)?;
             eprintln!("written to {}", path.display());
         }
         None => io::stdout().write_all(text.as_bytes())?,
@@ -155,7 +165,7 @@ const CHAPTERS: [(Chapters, Measure); 23] = [
     (Chapters::Limits, limits::measure),
     (Chapters::Profiles, profiles::measure),
     (Chapters::Replay, replay::measure),
-    (Chapters::InMemory, memory::measure),
+    (Chapters::InMemory, many::measure),
     (Chapters::Scale, scale::measure),
     (Chapters::Wire, wire::measure),
     (Chapters::Mix, mix::measure),

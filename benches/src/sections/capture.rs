@@ -65,6 +65,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         title: "Confirmed by capture",
         prose: PROSE,
         tables: vec![("Medians of the rounds, and their range:".to_owned(), table)],
+        picture: None,
         verdicts: vec![verdict],
     }
 }

@@ -108,6 +108,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         title: "CPU time",
         prose: PROSE,
         tables: vec![("Medians of the rounds, and their range:".to_owned(), table(&entries))],
+        picture: None,
         verdicts: verdicts(&entries),
     }
 }

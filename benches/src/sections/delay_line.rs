@@ -72,6 +72,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         title: "One-way delay behind a line that knows its own",
         prose: PROSE,
         tables: vec![("Medians of the rounds, and their range:".to_owned(), table)],
+        picture: None,
         verdicts,
     }
 }

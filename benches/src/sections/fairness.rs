@@ -131,6 +131,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         title: "Congestion control beside Linux's",
         prose: PROSE,
         tables: vec![("Medians of the rounds, and their range:".to_owned(), table)],
+        picture: None,
         verdicts,
     }
 }

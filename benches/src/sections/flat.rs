@@ -168,6 +168,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
             ("To a receiver that reads each datagram (1):".into(), reading(&entries)),
             ("To nobody who reads (2) and (3):".into(), unread(&entries)),
         ],
+        picture: None,
         verdicts: verdicts(&entries),
     }
 }

@@ -118,6 +118,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         title: "HTTP",
         prose: PROSE,
         tables: vec![("Medians of the rounds, and their range:".to_owned(), table)],
+        picture: None,
         verdicts: TARGETS.into_iter().map(verdict).collect(),
     }
 }

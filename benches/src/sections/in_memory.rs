@@ -151,6 +151,7 @@ fn chapter(
             ("Sessions opened and closed:".to_owned(), rates),
             ("Data and memory:".to_owned(), rest),
         ],
+        picture: None,
         verdicts,
     }
 }

@@ -145,6 +145,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         title: "Frames that are kept",
         prose: PROSE,
         tables: vec![("Medians of the rounds, and their range:".to_owned(), table)],
+        picture: None,
         verdicts,
     }
 }

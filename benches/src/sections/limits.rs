@@ -128,6 +128,7 @@ fn chapter(found: &[Measured<f64>], kinds: &[&str], lost: &[Measured<f64>]) -> C
             ("Medians of the rounds, and their range:".to_owned(), lines),
             ("Rare losses:".to_owned(), losses),
         ],
+        picture: None,
         verdicts,
     }
 }

@@ -186,6 +186,7 @@ fn chapter(most: &[Measured<Went>], starts: &[Measured<Went>]) -> Chapter {
             ),
             (format!("Start lateness at {COMPARED} Mbit/s:"), exact),
         ],
+        picture: None,
         verdicts,
     }
 }
@@ -297,10 +298,16 @@ fn obstacle(report: &Report) -> Option<String> {
     let due: u64 = clients().filter_map(|group| group.starts.due).sum();
     let failed = clients().map(|group| {
         let there: u64 = group.ends.failed_there().iter().map(|(_, count)| count).sum();
-        there + group.ends.failed_here + group.starts.expired.unwrap_or(0)
+        (group, there + group.ends.failed_here + group.starts.expired.unwrap_or(0))
     });
-    let failed: u64 = failed.sum();
-    (failed > due / FAILED_OF).then(|| format!("of {due} sessions {failed} failed or expired"))
+    let failed: Vec<(&str, u64)> = failed
+        .filter(|(_, failed)| *failed > 0)
+        .map(|(group, failed)| (group.name.as_str(), failed))
+        .collect();
+    let all: u64 = failed.iter().map(|(_, failed)| failed).sum();
+    let most = failed.iter().max_by_key(|(_, failed)| failed);
+    let of = most.map_or(String::new(), |(name, failed)| format!(", {failed} of them of {name}"));
+    (all > due / FAILED_OF).then(|| format!("of {due} sessions {all} failed or expired{of}"))
 }
 
 /// Counts what ports send and clients open from the warm-up on, and stops a run when that is enough.

@@ -26,6 +26,8 @@ pub mod starts;
 pub mod watched;
 pub mod wire;
 
+use wirebeat_report::pictures::Picture;
+
 use crate::table::Table;
 use crate::verdict::Verdict;
 
@@ -38,6 +40,8 @@ pub struct Chapter {
     pub prose: &'static str,
     /// Its tables, each with a line above it.
     pub tables: Vec<(String, Table)>,
+    /// A picture of it, which the page shows from a file beside it.
+    pub picture: Option<Picture>,
     /// Verdicts on its targets.
     pub verdicts: Vec<Verdict>,
 }

@@ -111,6 +111,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         title: "The traffic model",
         prose: PROSE,
         tables: vec![("From one transmit core:".into(), table(&entries))],
+        picture: None,
         verdicts: verdicts(&entries, compiled),
     }
 }

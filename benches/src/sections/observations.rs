@@ -146,6 +146,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         title: "Observations",
         prose: PROSE,
         tables: vec![("Medians of the rounds, and their range:".to_owned(), table)],
+        picture: None,
         verdicts,
     }
 }

@@ -168,6 +168,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         title: "Under CPU pressure",
         prose: PROSE,
         tables: vec![("Medians of the rounds, and their range:".to_owned(), table(&entries))],
+        picture: None,
         verdicts: verdicts(&entries),
     }
 }

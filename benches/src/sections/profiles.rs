@@ -163,6 +163,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
             ),
             ("A packet every 100 µs from Wirebeat's kernel engine:".into(), fits(&fitted)),
         ],
+        picture: None,
         verdicts: vec![verdict],
     }
 }

@@ -87,6 +87,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         title: "Constant rates",
         prose: PROSE,
         tables: vec![("Medians of the rounds, and their range:".to_owned(), table(&entries))],
+        picture: None,
         verdicts: RATES.into_iter().flat_map(|rate| verdicts(&entries, rate)).collect(),
     }
 }

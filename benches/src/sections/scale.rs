@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
+use wirebeat_report::pictures::Picture;
+use wirebeat_report::pictures::scale::Unit;
+use wirebeat_report::pictures::series::{Height, Line, over_time};
+use wirebeat_report::pictures::thin::Span;
 use wirebeat_testbed::Program;
 
 use super::Chapter;
 use crate::bare_walk::bare_walk;
 use crate::format::{self, NOTHING};
-use crate::in_memory::{Scale, Turnover};
+use crate::in_memory::{PARTS, Scale, Turnover};
 use crate::lab::{Failure, Lab};
 use crate::options::Extent;
 use crate::rounds::{Bench, Contestant, Measured, in_turn};
@@ -81,6 +85,8 @@ pub fn measure(bench: &mut Bench) -> Chapter {
     let whole = in_turn(bench, &whole, |bytes| format!("{bytes:.0} bytes an end"));
     let mut chapter = chapter(&measured, &turnover, part);
     whole_runs(&mut chapter, &whole, part);
+    let most = measured.last().and_then(|of| of.values.last());
+    chapter.picture = most.zip(sizes.last()).map(|(took, size)| growth(took, size / part));
     chapter
 }
 
@@ -222,8 +228,22 @@ fn chapter(measured: &[Measured<Scale>], turnover: &Measured<Turnover>, part: us
             ("Medians of the rounds, and their range:".to_owned(), table),
             (format!("Opened and closed for {seconds} s:"), rates),
         ],
+        picture: None,
         verdicts,
     }
+}
+
+/// The memory over the time of a run, a line for each part.
+fn growth(took: &Scale, sessions: usize) -> Picture {
+    let of = |part: usize| {
+        let looks = took.looks.iter().filter(move |look| look.0 == part);
+        looks.map(|(_, at, bytes)| Span::point(*at, bytes / 1e9)).collect()
+    };
+    let lines = (0..).zip(PARTS);
+    let lines: Vec<Line> =
+        lines.map(|(part, name)| Line { name: name.to_owned(), spans: of(part) }).collect();
+    let title = format!("Memory of {sessions} sessions with both ends, in GB");
+    over_time("memory", &title, &lines, Unit::Count, Height::FromZero)
 }
 
 fn gigabytes(bytes: f64) -> String {

@@ -60,6 +60,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         title: "Sends of a few frames",
         prose: PROSE,
         tables: vec![("Medians of the rounds, and their range:".to_owned(), table)],
+        picture: None,
         verdicts: Vec::new(),
     }
 }

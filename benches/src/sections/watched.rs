@@ -121,6 +121,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         title: "The cost of being watched",
         prose: PROSE,
         tables: vec![("Medians of the rounds, and their range:".to_owned(), table)],
+        picture: None,
         verdicts,
     }
 }

@@ -83,6 +83,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
         title: "Segments over the cable",
         prose: PROSE,
         tables: vec![("Medians of the rounds, and their range:".to_owned(), table)],
+        picture: None,
         verdicts,
     }
 }

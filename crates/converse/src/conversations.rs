@@ -78,9 +78,9 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Whether it is for clients of this run to close its sessions.
+    /// Whether its sessions last until clients of this run are done with them.
     pub(crate) fn is_left_by_clients(&self) -> bool {
-        self.plan.both_ends && self.plan.transport == Transport::Tcp
+        self.plan.both_ends
     }
 }
 
@@ -123,6 +123,8 @@ pub struct Conversations {
     pub(crate) clock: u32,
     /// Memory for what is sent back: of a session that has nothing to send back, it is here for others.
     pub(crate) spare: Vec<Vec<u8>>,
+    /// The session whose bytes are handed to its steps just now.
+    pub(crate) takes: Option<SessionKey>,
     /// Whether all were closed: a datagram that comes now opens none.
     pub(crate) closed: bool,
 }
@@ -152,6 +154,7 @@ impl Conversations {
             over: false,
             clock: 0,
             spare: Vec::new(),
+            takes: None,
             closed: false,
         };
         for (number, plan) in (0_u16..).zip(&sessions.groups) {
@@ -270,7 +273,12 @@ impl Conversations {
                 && matches!(plan.program, "request-response" | "capture"),
             keeps: match script.datagrams {
                 true => matches!(plan.program, "steps" | "capture"),
-                false => !script.texts.is_empty() || script.lengths.contains(&Receive::Prefixed),
+                false => {
+                    let looks = |op: &Op| matches!(op, Op::ReceiveHttp(_));
+                    !script.texts.is_empty()
+                        || script.lengths.contains(&Receive::Prefixed)
+                        || script.ops.iter().any(looks)
+                }
             },
         });
         self.group_of.push(group);
@@ -497,13 +505,15 @@ impl Conversations {
         self.sides.iter().any(|side| side.meter.counts.open() > 0)
     }
 
-    /// Whether a session of ours is open whose client is of this run and closes it. Datagrams close nothing.
-    pub fn awaits_clients(&self) -> bool {
+    /// Whether a session of ours is open whose client is of this run: over TCP it closes it; over UDP, which closes nothing, what it sent may be
+    /// on its way, which counts with `datagrams`.
+    pub fn awaits_clients(&self, datagrams: bool) -> bool {
         let open = |(&group, side): (&u16, &Side)| {
             let group = self.groups.get(usize::from(group));
             side.end == End::Server
                 && side.meter.counts.open() > 0
                 && group.is_some_and(|of| of.is_left_by_clients())
+                && (datagrams || !side.script.datagrams)
         };
         self.group_of.iter().zip(&self.sides).any(open)
     }

@@ -82,6 +82,8 @@ pub struct Converse<S> {
     /// The group of each flow.
     groups: Vec<u16>,
     begin: Nanos,
+    /// When starts were last looked at.
+    looked: Nanos,
     /// How many cores share the starts.
     cores: u32,
     /// When the next group stops, as it was known last.
@@ -136,6 +138,7 @@ impl<S: Stack> Converse<S> {
             groups,
             stack,
             begin,
+            looked: begin,
             cores: core.cores,
             waiting,
             samples: Samples::default(),
@@ -231,6 +234,7 @@ impl<S: Stack> Converse<S> {
             self.stop_reached(now);
         }
         let (mut starts_left, mut started) = (false, 0);
+        self.looked = now;
         for Started { schedule, begin, end } in &mut self.schedules {
             self.due.clear();
             if let Some(elapsed) = now.get().checked_sub(begin.get()) {
@@ -322,9 +326,10 @@ impl<S: Stack> Converse<S> {
         times.into_iter().flatten().min()
     }
 
-    /// Starts nothing more. What was due before `now` and has not started, as where starts come faster than this machine opens
-    /// sessions, is counted: it was in the plan.
+    /// Starts nothing more. What was due when starts were last looked at and has not started, as where starts come faster than this machine
+    /// opens sessions, is counted: it was in the plan. What has become due since then would have started now: it was not.
     fn start_none(&mut self, now: Nanos) {
+        let now = now.min(self.looked);
         for Started { schedule, begin, end } in &mut self.schedules {
             let over = now.min(*end).saturating_sub(*begin);
             let mut counted = 0;

@@ -159,7 +159,7 @@ impl Programs for Conversations {
             Protocol::HttpServer(http) if http.pending.is_empty() => KEPT,
             Protocol::HttpServer(_) if session.fate.is_some() => ROOM,
             Protocol::HttpServer(_) => 0,
-            Protocol::Text(_) => KEPT,
+            Protocol::Text(_) | Protocol::HttpMessage(_) => KEPT,
         }
     }
 
@@ -190,7 +190,7 @@ impl Programs for Conversations {
             Protocol::Echo(_) => self.received_echo(key, bytes),
             Protocol::Dns(_) => self.received_dns(now, key, bytes),
             Protocol::Misbehaviour(_) => self.received_misbehaving(key, bytes.len()),
-            Protocol::Text(_) => self.received_text(now, key, bytes),
+            Protocol::Text(_) | Protocol::HttpMessage(_) => self.take_bytes(now, key, bytes),
         }
     }
 

@@ -6,16 +6,16 @@ use wirebeat_traffic::program::script::{HttpClient, HttpServer, Op};
 use wirebeat_units::Nanos;
 
 use crate::conversations::Conversations;
-use crate::interpreter::is_from;
 use crate::outgoing::content as of_response;
+use crate::reading::is_from;
 use crate::session::{Fate, HttpClientState, Protocol, Session, Side, Wait};
 use crate::stack::{Action, SessionKey};
 
 /// A status from which on a response is an error (RFC 9110 §15).
-const FIRST_ERROR: u16 = 400;
+pub(crate) const FIRST_ERROR: u16 = 400;
 
 /// The most interim responses (1xx) before a final one: a server that sends nothing else is not waited for.
-const INTERIM_MAX: u32 = 100;
+pub(crate) const INTERIM_MAX: u32 = 100;
 
 /// The client's op, where the session stands at one.
 fn client_op(session: &Session, side: &Side) -> Option<HttpClient> {

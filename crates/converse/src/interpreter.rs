@@ -1,14 +1,14 @@
 //! Runs the ops of a session until it waits for something.
 
 use wirebeat_meter::session::SessionTime;
-use wirebeat_traffic::program::script::{Op, Receive, Script};
+use wirebeat_traffic::program::script::{Op, Receive};
 use wirebeat_units::Nanos;
 
 use crate::conversations::Conversations;
-use crate::events::{KEPT, first_byte};
+use crate::events::first_byte;
 use crate::greeting::GREETING;
+use crate::http_message::HttpMessageState;
 use crate::misbehaviour::{Misbehaved, acts_by_time};
-use crate::outgoing::{PREFIX, generated};
 use crate::session::{DataWait, End, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{Action, SessionKey};
 
@@ -84,6 +84,11 @@ impl Conversations {
                     session.protocol = Protocol::HttpServer(Box::default());
                     Outcome::Wait(Wait::Protocol)
                 }
+                Op::ReceiveHttp(_) => {
+                    let message = HttpMessageState::new(side.end);
+                    session.protocol = Protocol::HttpMessage(Box::new(message));
+                    Outcome::Wait(Wait::Protocol)
+                }
                 Op::Echo => {
                     session.protocol = Protocol::Echo(Vec::new());
                     Outcome::Wait(Wait::Protocol)
@@ -154,39 +159,6 @@ impl Conversations {
         }
         self.set_alarm(key, slot);
         false
-    }
-
-    /// What came before it was asked for.
-    fn take_early(&mut self, now: Nanos, key: SessionKey) {
-        let Some((session, side)) = self.both(key) else { return };
-        if side.script.datagrams {
-            return self.take_early_message(now, key);
-        }
-        if !matches!(session.wait, Wait::Data(_) | Wait::Text(_)) {
-            return;
-        }
-        let (early, peer_closed) = (std::mem::take(&mut session.early), session.peer_closed);
-        if !early.is_empty() {
-            let connection = session.connection.filter(|_| early.len() >= KEPT);
-            self.actions.extend(connection.map(Action::Receive));
-            self.received_anew(now, key, &early);
-        }
-        let Some(session) = self.session(key) else { return };
-        if peer_closed
-            && session.early.is_empty()
-            && matches!(session.wait, Wait::Data(_) | Wait::Text(_))
-        {
-            self.give_up(now, key, Fate::ClosedEarly);
-        }
-    }
-
-    /// Bytes that were kept, as if they came now.
-    fn received_anew(&mut self, now: Nanos, key: SessionKey, bytes: &[u8]) {
-        match self.session(key).map(|session| &session.protocol) {
-            Some(Protocol::Text(_)) => self.received_text(now, key, bytes),
-            Some(Protocol::None) => self.take_bytes(now, key, bytes),
-            _ => {}
-        }
     }
 
     /// Whether the group of the session has come to its stop.
@@ -293,45 +265,6 @@ impl Conversations {
         self.keep_patience(now, key);
     }
 
-    /// Data without a protocol.
-    pub(crate) fn received_data(&mut self, now: Nanos, key: SessionKey, bytes: &[u8]) {
-        let Some((session, side)) = self.both(key) else { return };
-        if side.verifies_stream {
-            verify(side, session.received, bytes);
-        }
-        session.received = session.received.saturating_add(bytes.len() as u64);
-        self.take_bytes(now, key, bytes);
-    }
-
-    /// Hands bytes to what waits for data; what is too early for that is noted, or kept.
-    fn take_bytes(&mut self, now: Nanos, key: SessionKey, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let Some((session, side)) = self.both(key) else { return };
-            let Wait::Data(mut wait) = session.wait else {
-                if let Protocol::Text(_) = session.protocol {
-                    return self.received_text(now, key, bytes);
-                }
-                match side.keeps {
-                    true => session.early.extend_from_slice(bytes),
-                    false => session.pending = session.pending.saturating_add(bytes.len() as u64),
-                }
-                return;
-            };
-            let pc = session.pc;
-            let taken = take_data(&mut wait, side, bytes, pc);
-            session.wait = Wait::Data(wait);
-            bytes = bytes.get(taken..).unwrap_or_default();
-            if wait.left > 0 {
-                continue;
-            }
-            if wait.damaged {
-                side.meter.counts.damaged += 1;
-            }
-            side.meter.counts.requests += u64::from(side.answers);
-            self.go_on(now, key);
-        }
-    }
-
     /// Data that is sent back.
     pub(crate) fn received_echo(&mut self, key: SessionKey, bytes: &[u8]) {
         let mut spare = self.spare.pop();
@@ -348,52 +281,13 @@ impl Conversations {
         self.actions.extend(connection.map(Action::Send));
     }
 
-    /// Data in which a text is looked for.
-    pub(crate) fn received_text(&mut self, now: Nanos, key: SessionKey, bytes: &[u8]) {
-        let Some((session, side)) = self.both(key) else { return };
-        let (Wait::Text(number), Protocol::Text(kept)) = (session.wait, &mut session.protocol)
-        else {
-            return;
-        };
-        let Some(text) = side.script.texts.get(usize::from(number)) else { return };
-        kept.extend_from_slice(bytes);
-        if let Some(Op::Expect(_)) = side.script.ops.get(usize::from(session.pc)) {
-            if kept.len() < text.len() {
-                return;
-            }
-            let rest = kept.split_off(text.len());
-            if kept[..] != text[..] {
-                side.meter.counts.unexpected += 1;
-            }
-            return self.text_is_there(now, key, &rest);
-        }
-        let found = kept.windows(text.len().max(1)).position(|window| window == &text[..]);
-        let Some(at) = found else {
-            // only the beginning of the text can still become one
-            let gone = kept.len().saturating_sub(text.len().saturating_sub(1));
-            kept.drain(..gone);
-            return;
-        };
-        let rest = kept.split_off((at + text.len()).min(kept.len()));
-        self.text_is_there(now, key, &rest);
-    }
-
-    /// The text that was waited for has come; `rest` came with it.
-    fn text_is_there(&mut self, now: Nanos, key: SessionKey, rest: &[u8]) {
-        let Some(session) = self.session(key) else { return };
-        session.protocol = Protocol::None;
-        self.go_on(now, key);
-        if !rest.is_empty() {
-            self.received_anew(now, key, rest);
-        }
-    }
-
     /// The peer closed its side within a protocol.
     pub(crate) fn peer_closed_protocol(&mut self, now: Nanos, key: SessionKey) {
         let Some(session) = self.session(key) else { return };
         match &session.protocol {
             Protocol::HttpClient(_) => self.response_ended_by_close(now, key),
             Protocol::HttpServer(_) => self.request_ended_by_close(now, key),
+            Protocol::HttpMessage(_) => self.http_message_ended_by_close(now, key),
             Protocol::Dns(_) if session.protocol.asks_by_dns() => {
                 self.give_up(now, key, Fate::ClosedEarly);
             }
@@ -541,81 +435,4 @@ impl Session {
     fn received_back(&self) -> u64 {
         self.received.saturating_sub(self.pending)
     }
-}
-
-/// Takes what belongs to `wait`, of op `pc`, from the beginning of `bytes`; says how many bytes those are.
-fn take_data(wait: &mut DataWait, side: &mut Side, bytes: &[u8], pc: u16) -> usize {
-    if wait.left == u64::MAX {
-        // the length of the message comes first
-        let at = wait.got as usize;
-        let missing = (PREFIX as usize).saturating_sub(at);
-        let taken = missing.min(bytes.len());
-        if let (Some(to), Some(from)) = (wait.prefix.get_mut(at..at + taken), bytes.get(..taken)) {
-            to.copy_from_slice(from);
-        }
-        wait.got += taken as u64;
-        if wait.got == PREFIX {
-            let length = u64::from_be_bytes(wait.prefix);
-            // a length below its own is none
-            wait.left = length.saturating_sub(PREFIX).min(u64::MAX - 1);
-        }
-        return taken;
-    }
-    let taken = usize::try_from(wait.left).unwrap_or(usize::MAX).min(bytes.len());
-    let bytes = bytes.get(..taken).unwrap_or_default();
-    if side.verifies {
-        wait.damaged |= match known(&side.script, pc) {
-            Some(known) => {
-                side.meter.counts.verified_bytes += taken as u64;
-                let from = known.get(wait.got as usize..);
-                !from.is_some_and(|from| from.starts_with(bytes))
-            }
-            None => !is_generated(side, wait.got, bytes),
-        };
-    }
-    wait.got += taken as u64;
-    wait.left -= taken as u64;
-    taken
-}
-
-/// What op `pc` waits for, where that is known.
-fn known(script: &Script, pc: u16) -> Option<&[u8]> {
-    let Op::Receive(index) = script.ops.get(usize::from(pc))? else { return None };
-    match script.lengths.get(usize::from(*index))? {
-        Receive::Known(bytes) => Some(bytes),
-        _ => None,
-    }
-}
-
-/// Compares a piece of a stream of generated data.
-fn verify(side: &mut Side, at: u64, bytes: &[u8]) {
-    if !is_generated(side, at, bytes) {
-        side.meter.counts.damaged += 1;
-    }
-}
-
-/// Whether `bytes` are the generated data from byte `at` of a message on; counts what was compared.
-pub(crate) fn is_generated(side: &mut Side, at: u64, bytes: &[u8]) -> bool {
-    is_from(side, at, bytes, generated)
-}
-
-/// Whether `bytes` are those that `source` has from byte `at` of a message on; counts what was compared.
-pub(crate) fn is_from(
-    side: &mut Side,
-    mut at: u64,
-    mut bytes: &[u8],
-    source: fn(&Script, u64) -> &[u8],
-) -> bool {
-    side.meter.counts.verified_bytes += bytes.len() as u64;
-    while !bytes.is_empty() {
-        let should = source(&side.script, at);
-        let len = should.len().min(bytes.len()).max(1);
-        let (now, later) = bytes.split_at(len.min(bytes.len()));
-        if should.get(..now.len()) != Some(now) {
-            return false;
-        }
-        bytes = later;
-        at = at.saturating_add(now.len() as u64);
-    }
-    true
 }

@@ -10,7 +10,7 @@ use wirebeat_units::Nanos;
 
 use crate::conversations::Conversations;
 use crate::events::{KEPT, first_byte};
-use crate::interpreter::is_generated;
+use crate::reading::is_generated;
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{Action, SessionKey};
 

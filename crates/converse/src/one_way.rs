@@ -10,7 +10,7 @@ use wirebeat_traffic::values::session::STAMP;
 use wirebeat_units::Nanos;
 
 use crate::conversations::Conversations;
-use crate::interpreter::is_generated;
+use crate::reading::is_generated;
 use crate::session::{End, Fate, Protocol, Side, Wait};
 use crate::stack::{Action, SessionKey};
 use crate::stamp::Stamp;

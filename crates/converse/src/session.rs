@@ -12,6 +12,7 @@ use crate::alarms::Alarm;
 use crate::dns::DnsState;
 use crate::few::Few;
 use crate::greeting::Greeting;
+use crate::http_message::HttpMessageState;
 use crate::messages::Messages;
 use crate::misbehaviour::MisbehaviourState;
 use crate::one_way::OneWayState;
@@ -128,6 +129,8 @@ pub(crate) enum Protocol {
     Misbehaviour(Box<MisbehaviourState>),
     /// What is sent back and not taken yet.
     Echo(Vec<u8>),
+    /// One message of HTTP.
+    HttpMessage(Box<HttpMessageState>),
     /// The last bytes before a text that is waited for.
     Text(Vec<u8>),
 }

@@ -235,14 +235,14 @@ fn servers_that_end_before_their_clients_leave_it_to_those_to_close() {
                 now
             };
             let mut now = run_until(&mut ends, Nanos::from_millis(1500));
-            assert!(ends[1].programs.awaits_clients(), "{program}");
+            assert!(ends[1].programs.awaits_clients(false), "{program}");
             let order = if server_first { [1, 0] } else { [0, 1] };
             for end in order {
                 ends[end].close_clients(now);
                 now = run_until(&mut ends, now.saturating_add(Nanos::from_millis(5)));
             }
             let until = now.saturating_add(Nanos::from_millis(500));
-            while now < until && ends[1].programs.awaits_clients() {
+            while now < until && ends[1].programs.awaits_clients(false) {
                 now = step(&mut ends, OwnStack::next_time, (&cable, &clock), until);
             }
             ends.iter_mut().for_each(|end| end.close_all(now));

@@ -178,6 +178,7 @@ pub fn measure(bench: &mut Bench) -> Chapter {
             ("Medians of the rounds, and their range:".to_owned(), table),
             ("In memory, on a virtual clock, both ends:".to_owned(), in_memory),
         ],
+        picture: None,
         verdicts,
     }
 }

@@ -460,6 +460,67 @@ fn steps_expect_texts_and_jump_by_variables() {
     assert_eq!((client.counts.responses, client.counts.unexpected), (9, 3));
 }
 
+/// HTTP whose conversation is written out: the readers find where each message ends.
+#[test]
+fn steps_wait_for_whole_messages_of_http() {
+    let get = "GET / HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n";
+    let put =
+        "PUT / HTTP/1.1\\r\\nHost: a\\r\\nExpect: 100-continue\\r\\nContent-Length: 3\\r\\n\\r\\n";
+    let head = "HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\n\\r\\n";
+    let chunked = "HTTP/1.1 200 OK\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n2\\r\\nhe\\r\\n3\\r\\nllo\\r\\n0\\r\\n\\r\\n";
+    let missing = "HTTP/1.1 404 Not Found\\r\\nContent-Length: 0\\r\\n\\r\\n";
+    let lasting = "HTTP/1.1 200 OK\\r\\n\\r\\nuntil the end";
+    let (client, server) = run(&format!(
+        "rate: 100/s, count: 3, program: {{ steps: {{ client: [ \
+         request, {{ send-text: \"{get}{get}\" }}, {{ receive-http: {{ expect-size: 5B }} }}, response, think: 1ms, {{ receive-http: {{}} }}, \
+         {{ send-text: \"{put}\" }}, {{ receive-until: \"Continue\\r\\n\\r\\n\" }}, {{ send-text: abc }}, {{ receive-http: {{ expect-status: 404 }} }}, \
+         {{ send-text: \"{get}\" }}, {{ receive-http: {{}} }}, {{ send-text: \"{get}\" }}, {{ receive-http: {{ method: HEAD }} }}, \
+         {{ send-text: \"{get}\" }}, think: 5ms, {{ receive-http: {{ expect-size: 12B }} }} ], \
+         server: [ {{ receive-http: {{}} }}, {{ send-text: \"{head}hello{chunked}\" }}, {{ receive-http: {{}} }}, {{ receive-http: {{ expect-size: 3B }} }}, {{ send-text: \"{missing}\" }}, \
+         {{ receive-http: {{}} }}, {{ send-text: \"{missing}\" }}, {{ receive-http: {{}} }}, {{ send-text: \"{head}\" }}, {{ receive-http: {{}} }}, {{ send-text: \"{lasting}\" }} ] }} }}"
+    ));
+    let (c, s) = (&client.counts, &server.counts);
+    assert_eq!((c.in_order, s.in_order), (3, 3), "{c:#?} {s:#?}");
+    // a status of 404 that was not expected, and content of 13 bytes where 12 were
+    assert_eq!((c.responses, c.unexpected, s.unexpected), (3, 6, 0));
+    assert_eq!((c.sent_bytes, c.delivered_bytes), (s.delivered_bytes, s.sent_bytes));
+    let status = |wanted: u16| client.statuses.get(&wanted).copied().unwrap_or(0);
+    assert_eq!((status(200), status(404)), (12, 6), "{:?}", client.statuses);
+}
+
+#[test]
+fn a_message_of_http_that_is_invalid_or_ends_too_early_fails_its_session() {
+    let with = |said: &str| {
+        run(&format!(
+            "rate: 100/s, count: 2, program: {{ steps: {{ client: [ {{ receive-http: {{}} }} ], server: [ {{ send-text: \"{said}\" }} ] }} }}"
+        ))
+    };
+    let (client, _) = with("220 mail.example.net\\r\\n\\r\\n");
+    assert_eq!(client.counts.malformed, 2, "{:#?}", client.counts);
+    let (client, _) = with("HTTP/1.1 200 OK\\r\\nContent-Length: 9\\r\\n\\r\\nshort");
+    assert_eq!(client.counts.closed_early, 2, "{:#?}", client.counts);
+    let (client, _) = with(&"HTTP/1.1 102 Processing\\r\\n\\r\\n".repeat(200));
+    assert_eq!(client.counts.malformed, 2, "{:#?}", client.counts);
+}
+
+/// A peer that says all at once what is waited for in 60,000 steps, and one that closes behind it: no step needs the stack of those
+/// before it, and what was said before the end counts.
+#[test]
+fn what_came_early_is_read_step_by_step_to_its_end() {
+    let said = "x".repeat(60_000);
+    let (client, _) = run(&format!(
+        "rate: 100/s, count: 2, program: {{ steps: {{ client: [ think: 50ms, \
+         {{ repeat: {{ times: 60000, steps: [ {{ receive-until: x }} ] }} }} ], server: [ {{ send-text: {said} }} ] }} }}"
+    ));
+    assert_eq!(client.counts.in_order, 2, "{:#?}", client.counts);
+    // one that is found over the seams of segments, and behind beginnings that became none
+    let said = "ab".repeat(3000);
+    let (client, _) = run(&format!(
+        "rate: 100/s, count: 2, program: {{ steps: {{ client: [ {{ receive-until: ababac }}, {{ receive-until: cc }}, {{ expect: d }} ], server: [ {{ send-text: {said}ac{said}accd }} ] }} }}"
+    ));
+    assert_eq!((client.counts.in_order, client.counts.unexpected), (2, 0), "{:#?}", client.counts);
+}
+
 /// A binary protocol: bytes from 0x80 on are no text, and zeros are bytes.
 #[test]
 fn steps_say_and_wait_for_bytes_in_hex_digits() {

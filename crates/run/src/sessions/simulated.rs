@@ -206,7 +206,10 @@ impl Ready {
         }
         self.ends.iter_mut().for_each(|end| end.close_clients(now));
         let until = now.saturating_add(self.leaving(LEAVING));
-        let awaits = |ends: &[OnCable; 2]| ends.iter().any(|end| end.programs.awaits_clients());
+        // those that had their time to settle wait for no datagrams
+        let datagrams = now < finish;
+        let awaits =
+            |ends: &[OnCable; 2]| ends.iter().any(|end| end.programs.awaits_clients(datagrams));
         while now < until && awaits(&self.ends) && !is_late() {
             now = self.step(until);
         }

@@ -631,7 +631,9 @@ impl Turning<'_> {
     fn let_clients_close(&mut self, mut now: Nanos) -> Nanos {
         self.converse.close_clients(now);
         let until = now.saturating_add(leaving(LEAVING, &self.converse.programs));
-        while self.converse.programs.awaits_clients() && now < until && self.shared.order() != CLOSE
+        while self.converse.programs.awaits_clients(true)
+            && now < until
+            && self.shared.order() != CLOSE
         {
             now = self.turn(now, until);
         }

@@ -35,19 +35,19 @@ fn in_no_time(text: &str) -> Report {
 }
 
 /// It went on to its time, or with more hosts on the link than next hops were remembered for ever.
-#[test]
-fn a_run_in_memory_ends_when_it_is_told_to() {
-    /// Tells it to once a thousand sessions were opened, however long this machine takes for them.
-    struct Enough(Stop);
+/// Tells a run to end once a thousand sessions were opened, however long this machine takes for them.
+struct Enough(Stop);
 
-    impl Observer for Enough {
-        fn progress(&mut self, progress: &Progress) {
-            if progress.sessions.is_some_and(|sessions| sessions.opened > 1000) {
-                self.0.ask(15);
-            }
+impl Observer for Enough {
+    fn progress(&mut self, progress: &Progress) {
+        if progress.sessions.is_some_and(|sessions| sessions.opened > 1000) {
+            self.0.ask(15);
         }
     }
+}
 
+#[test]
+fn a_run_in_memory_ends_when_it_is_told_to() {
     let text = "ports: { a: { engine: loopback }, b: { engine: loopback } }\nsessions:\n  s: { from: a, to: b, stack: own, clients: { \
                 addresses: 10.0.0.1-10.0.0.9 }, servers: { addresses: 10.9.0.0/16, ports: 80 }, program: http, rate: 2000/s }\n\
                 run: { time: 100000h }\n";
@@ -60,6 +60,25 @@ fn a_run_in_memory_ends_when_it_is_told_to() {
     assert!(matches!(report.end, End::Stopped { .. }), "{:?}", report.end);
     assert!(client.starts.established > 1000, "{client:#?}");
     assert_eq!(client.ends.timed_out + client.ends.unreachable, 0, "{client:#?}");
+}
+
+/// What is on its way when a run is told to end arrives, and is not lost.
+#[test]
+fn messages_on_their_way_at_a_stop_are_not_lost() {
+    let text = "ports: { a: { engine: loopback, cable: { delay: 5ms } }, b: { engine: loopback, cable: { delay: 5ms } } }\nsessions:\n  \
+                s: { from: a, to: b, stack: own, transport: udp, clients: { addresses: 10.0.0.1-10.0.0.9 }, \
+                servers: { addresses: 10.9.0.1, ports: 5004 }, program: { messages: { size: 172B, gap: 1ms, time: 4s } }, rate: 200/s }\n\
+                run: { time: 100000h }\n";
+    let scenario = Scenario::from_yaml(text, "").unwrap();
+    let prepared = prepare(&scenario, Options::default()).unwrap_or_else(|error| panic!("{error}"));
+    let stop = Stop::new();
+    let report = prepared.start(&mut Enough(stop.clone()), &stop);
+    assert!(matches!(report.end, End::Stopped { .. }), "{:?}", report.end);
+    let server = side(&report, "s", SessionEnd::Server);
+    let one_way = server.one_way.as_ref().unwrap();
+    // some 700 sessions of a message a millisecond, each 5 ms on its way
+    assert!(one_way.received > 100_000, "{one_way:#?}");
+    assert_eq!((one_way.lost, server.messages.unexpected), (0, 0), "{server:#?}");
 }
 
 const MEMORY: &str = "ports:\n  a: { engine: loopback, cable: { delay: 5ms, rate: 50Mbps, loss: 0.01 } }\n  \

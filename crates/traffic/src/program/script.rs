@@ -427,6 +427,8 @@ pub enum Op {
     ReceiveText(u16),
     /// Waits for as many bytes as text number `n` has, and counts those that are others.
     Expect(u16),
+    /// Waits for a message of HTTP: a response at the client, a request at the server.
+    ReceiveHttp(HttpMessage),
     /// Gives a variable a value.
     Set {
         /// Its number.
@@ -545,6 +547,19 @@ pub struct HttpClient {
     pub expect_status: Option<u16>,
     /// Whether content is compared with generated data.
     pub verify: bool,
+}
+
+/// A message of HTTP that is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpMessage {
+    /// Whether it is the response to HEAD, which has no content.
+    pub head: bool,
+    /// The status that is expected.
+    pub expect_status: Option<u16>,
+    /// The length of content that is expected.
+    pub expect_size: Option<u64>,
+    /// What a server sends to a client that waits for 100 (Continue): a message of the script.
+    pub go_on: Option<u16>,
 }
 
 /// What a server of HTTP answers to clients of one version: messages by their numbers in the script.

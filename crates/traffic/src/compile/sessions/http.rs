@@ -97,6 +97,9 @@ pub(super) fn response(
     Message { head: head.into_bytes().into(), length_at, body }
 }
 
+/// The interim response to a client that waits for it before it sends content (RFC 9110 §10.1.1).
+pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
 /// Constant bytes.
 pub(super) fn constant(bytes: &[u8]) -> Message {
     Message { head: Arc::from(bytes), length_at: None, body: Body::None }

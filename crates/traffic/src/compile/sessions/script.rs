@@ -10,8 +10,8 @@ use super::{captured, dns, messages, misbehave, udp};
 use crate::compile::Files;
 use crate::distribution::draw::{Key, Purpose};
 use crate::program::script::{
-    Body, HttpClient, HttpResponses, HttpServer, LengthLaw, Message, Op, REGISTERS, Receive,
-    Script, TimeLaw,
+    Body, HttpClient, HttpMessage, HttpResponses, HttpServer, LengthLaw, Message, Op, REGISTERS,
+    Receive, Script, TimeLaw,
 };
 use crate::scenario::Scenario;
 use crate::scenario::departures::Duration;
@@ -36,6 +36,8 @@ pub(super) struct ScriptMaker<'a> {
     /// Of the end that is made: its variables, and where its labels are.
     variables: Vec<String>,
     labels: Vec<(String, u16)>,
+    /// Whether that end is the server.
+    is_server: bool,
 }
 
 impl<'a> ScriptMaker<'a> {
@@ -46,7 +48,17 @@ impl<'a> ScriptMaker<'a> {
         (pattern, files): (&'a Arc<[u8]>, &'a Files),
     ) -> ScriptMaker<'a> {
         let (variables, labels) = (Vec::new(), Vec::new());
-        ScriptMaker { spec, seed, group, pattern, laws: 0, files, variables, labels }
+        ScriptMaker {
+            spec,
+            seed,
+            group,
+            pattern,
+            laws: 0,
+            files,
+            variables,
+            labels,
+            is_server: false,
+        }
     }
 
     /// Another random source of the group.
@@ -143,6 +155,7 @@ impl<'a> ScriptMaker<'a> {
             ProgramSpec::Dns(spec) => dns::server(spec, &mut script),
             ProgramSpec::Steps(steps) => {
                 script.compares = !steps.client.iter().any(sends_literally);
+                self.is_server = true;
                 self.written_out(&steps.server, &mut script)?;
             }
             ProgramSpec::Capture(capture) => captured::end(self, capture, &mut script, false)?,
@@ -235,7 +248,7 @@ impl<'a> ScriptMaker<'a> {
         let current = responses(spec, Persistence::Stays);
         let plain = Http { framing: HttpBody::Length, ..spec.clone() };
         let old = responses(&plain, Persistence::StaysAsAsked);
-        let go_on = add(script, http::constant(b"HTTP/1.1 100 Continue\r\n\r\n"));
+        let go_on = add(script, http::constant(http::CONTINUE));
         let bad = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
         let bad = add(script, http::constant(bad.as_bytes()));
         let closes = spec.framing == HttpBody::Close;
@@ -378,6 +391,13 @@ impl<'a> ScriptMaker<'a> {
                     Op::Receive(add_receive(script, udp::receive(size, false)))
                 }
                 Step::Receive(size) => Op::Receive(add_receive(script, receive(size))),
+                Step::ReceiveHttp(message) => {
+                    let head = message.method == Method::Head;
+                    let expect_status = message.expect_status.map(u16::from);
+                    let expect_size = message.expect_size.map(whole);
+                    let go_on = self.is_server.then(|| add(script, http::constant(http::CONTINUE)));
+                    Op::ReceiveHttp(HttpMessage { head, expect_status, expect_size, go_on })
+                }
                 Step::ReceiveUntil(text) => Op::ReceiveText(add_text(script, text.as_bytes())),
                 Step::ReceiveUntilHex(hex) => Op::ReceiveText(add_text(script, hex.bytes())),
                 Step::Think(time) => {

@@ -387,8 +387,10 @@ fn received(steps: &[Step], times: f64) -> Option<Volume> {
         Step::Receive(size) => Some(mean(size)),
         Step::Expect(text) => Some(Some(text.len() as f64)),
         Step::ExpectHex(hex) => Some(Some(hex.bytes().len() as f64)),
-        // what comes before the text is not known
-        Step::ReceiveUntil(_) | Step::ReceiveUntilHex(_) | Step::Jump(_) => Some(None),
+        // how long it is, or what comes before the text, is not known
+        Step::ReceiveHttp(_) | Step::ReceiveUntil(_) | Step::ReceiveUntilHex(_) | Step::Jump(_) => {
+            Some(None)
+        }
         _ => None,
     })
 }

@@ -128,6 +128,9 @@ fn of_steps(steps: &[Step]) -> Result<(), Fault> {
         Step::SendText(text) => of_length(text.len()),
         Step::SendHex(hex) => of_length(hex.bytes().len()),
         Step::Repeat(repeat) => of_steps(&repeat.steps),
+        Step::ReceiveHttp(_) => Err(fault!(
+            "HTTP/1.1 is spoken over TCP"; "leave 'receive-http' out, or 'transport'"
+        )),
         Step::Shutdown | Step::WaitClose | Step::Reset => Err(fault!(
             "there is no connection to close over UDP: no 'shutdown', 'wait-close' or 'reset'";
             "leave it out; the session ends behind the last step"

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wirebeat_units::{Fault, fault};
 
+use super::http_message::ReceiveHttp;
 use super::variables::{Jump, Numbers, check_name};
 use crate::scenario::departures::Duration;
 use crate::scenario::header::hex::Hex;
@@ -52,6 +53,8 @@ pub enum Step {
     ReceiveUntil(String),
     /// Waits until these bytes have come.
     ReceiveUntilHex(#[schemars(with = "HexText")] Hex),
+    /// Waits for a message of HTTP/1.1, whole.
+    ReceiveHttp(ReceiveHttp),
     /// Waits for so long.
     Think(Duration),
     /// Begins a request: what follows until `response` is measured as one.
@@ -97,7 +100,7 @@ pub struct Repeat {
 impl Steps {
     pub(super) fn check(&self) -> Result<(), (String, Fault)> {
         for (end, steps) in [("client", &self.client), ("server", &self.server)] {
-            let mut seen = Seen::default();
+            let mut seen = Seen { of_server: end == "server", ..Seen::default() };
             let checked = check(steps, 0, &mut seen).and_then(|()| seen.check_jumps());
             checked.map_err(|why| (end.to_owned(), why))?;
         }
@@ -146,6 +149,7 @@ fn collect(steps: &[Step], names: &mut Vec<String>) {
 /// What came before in a program.
 #[derive(Default)]
 struct Seen {
+    of_server: bool,
     steps: usize,
     timers: Vec<String>,
     request: bool,
@@ -250,6 +254,7 @@ fn check(steps: &[Step], depth: usize, seen: &mut Seen) -> Result<(), Fault> {
             | Step::Expect(_)
             | Step::ExpectHex(_)
             | Step::WaitClose => {}
+            Step::ReceiveHttp(message) => message.check(seen.of_server)?,
             Step::Think(time) => time.check()?,
             Step::Request => seen.request = true,
             Step::Response if !seen.request => {
