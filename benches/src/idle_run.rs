@@ -15,20 +15,21 @@ const FEW: usize = 20_000;
 const OPENING: usize = 24;
 
 /// Runs so many sessions, each of which asks, waits for a minute and asks again, and prints how many bytes each end of each took at the most.
+/// The clients close first and remember each for `time_wait` seconds, which takes memory of its own: with 0 it is that of idle ends alone.
 /// The peak is that of the process, so it has one of its own.
-pub fn idle_run(sessions: usize) -> Result<(), Failure> {
-    run(FEW)?;
+pub fn idle_run(sessions: usize, time_wait: usize) -> Result<(), Failure> {
+    run(FEW, time_wait)?;
     let before = Memory::of_process()?.bytes();
-    run(sessions)?;
+    run(sessions, time_wait)?;
     let grew = Memory::of_process()?.bytes() - before;
     println!("{}", grew / (2 * sessions.saturating_sub(FEW).max(1)) as f64);
     Ok(())
 }
 
-fn run(sessions: usize) -> Result<(), Failure> {
+fn run(sessions: usize, time_wait: usize) -> Result<(), Failure> {
     let text = format!(
         "ports: {{ a: {{ engine: loopback, cable: {{ rate: 100Gbps }} }}, b: {{ engine: loopback, cable: {{ rate: 100Gbps }} }} }}\n\
-         sessions:\n  idle: {{ from: a, to: b, stack: own, clients: {{ addresses: 10.1.0.0/22 }}, servers: {{ addresses: 10.2.0.1, ports: 80 }}, \
+         sessions:\n  idle: {{ from: a, to: b, stack: own, tcp: {{ time-wait: {time_wait}s }}, clients: {{ addresses: 10.1.0.0/22 }}, servers: {{ addresses: 10.2.0.1, ports: 80 }}, \
          program: {{ request-response: {{ requests: 2, think: 60s }} }}, rate: {}/s, count: {sessions}, limit: {{ open: {sessions} }} }}\n\
          run: {{ time: 3m }}\n",
         sessions.div_ceil(OPENING)

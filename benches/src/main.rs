@@ -77,8 +77,8 @@ fn run(options: &Options) -> Result<(), Failure> {
     if let Some(sessions) = options.idle_endpoints {
         return in_memory::idle_endpoints(sessions);
     }
-    if let Some(sessions) = options.idle_run {
-        return idle_run::idle_run(sessions);
+    if let [sessions, time_wait] = options.idle_run[..] {
+        return idle_run::idle_run(sessions, time_wait);
     }
     if let Some(sessions) = options.scale {
         return in_memory::scale(sessions);

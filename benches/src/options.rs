@@ -52,9 +52,10 @@ pub struct Options {
     /// Hold so many idle sessions in memory, and say how many bytes an endpoint took: the benchmark calls itself so.
     #[arg(long, hide = true, value_name = "SESSIONS", exclusive = true)]
     pub idle_endpoints: Option<usize>,
-    /// Run a scenario in which so many sessions wait, and say how many bytes an end took: the benchmark calls itself so.
-    #[arg(long, hide = true, value_name = "SESSIONS", exclusive = true)]
-    pub idle_run: Option<usize>,
+    /// Run a scenario in which so many sessions wait, with so many seconds of TIME-WAIT, and say how many bytes an end took: the benchmark
+    /// calls itself so.
+    #[arg(long, hide = true, num_args = 2, value_names = ["SESSIONS", "SECONDS"], exclusive = true)]
+    pub idle_run: Vec<usize>,
     /// Open, use and close so many sessions in memory, and say what it took: the benchmark calls itself so.
     #[arg(long, hide = true, value_name = "SESSIONS", exclusive = true)]
     pub scale: Option<usize>,

@@ -8,6 +8,7 @@ pub mod cpu;
 pub mod delay_line;
 pub mod fairness;
 pub mod flat;
+pub mod held;
 pub mod http;
 pub mod in_memory;
 pub mod kept;

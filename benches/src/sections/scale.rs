@@ -8,7 +8,7 @@ use wirebeat_report::pictures::series::{Height, Line, over_time};
 use wirebeat_report::pictures::thin::Span;
 use wirebeat_testbed::Program;
 
-use super::Chapter;
+use super::{Chapter, held};
 use crate::bare_walk::bare_walk;
 use crate::format::{self, NOTHING};
 use crate::in_memory::{PARTS, Scale, Turnover};
@@ -29,7 +29,9 @@ scenario's program keeps for each session comes on top, and is in the third tabl
 clock as the target has, for two minutes; the end that closes first remembers each for 60 s in TIME-WAIT, and no two have the same \
 addresses and ports. The rates are by the time that the processor took: one that is above what was asked could be held. \
 The third table is of `wirebeat run` with a scenario over the engine `loopback`: each session has asked once and waits for a minute; the memory is what the \
-peak of the process grew by over a run with 20,000.";
+peak of the process grew by over a run with 20,000. Clients close first at its end; what they remember in TIME-WAIT is in it where there is one. The last table is of a million sessions over the cable, 25,000 opened a second, of which each \
+asks once and is held: how long it took until the run was ready, and how late sessions started while the statistics of all were looked at, and \
+without.";
 
 /// How many sessions; the last of them in full extent alone, since few machines have the memory.
 const SESSIONS: [usize; 3] = [1_000_000, 10_000_000, 40_000_000];
@@ -41,8 +43,8 @@ const SEGMENT: (usize, f64) = (10_000_000, 250.0);
 const TURNOVER: (u64, u64) = (500_000, 120);
 /// How much more it may be at the end than while all are open: TIME-WAIT of all is between.
 const GROWTH: f64 = 1.15;
-/// What an end may take in a whole run of so many sessions, in bytes.
-const WHOLE: [(usize, f64); 2] = [(1_000_000, 256.0), (10_000_000, 275.0)];
+/// Whole runs: how many sessions, seconds of TIME-WAIT, and what an end may take, in bytes.
+const WHOLE: [(usize, u64, f64); 2] = [(1_000_000, 0, 256.0), (10_000_000, 60, 275.0)];
 const PATIENCE: Duration = Duration::from_secs(1200);
 
 /// Measures it.
@@ -75,16 +77,21 @@ pub fn measure(bench: &mut Bench) -> Chapter {
     let turnover = turnover.into_iter().next().unwrap_or_default();
     let whole: Vec<Contestant<'_, f64>> = WHOLE
         .iter()
-        .map(|(sessions, _)| {
-            let sessions = (sessions / part).to_string();
+        .map(|(sessions, time_wait, _)| {
+            let (sessions, time_wait) = ((sessions / part).to_string(), time_wait.to_string());
             Contestant::new(format!("a run with {sessions} sessions"), move |bench: &Bench| {
-                by_itself(&bench.lab, &["--idle-run", &sessions], |line| line.parse().ok())
+                let arguments = ["--idle-run", &sessions, &time_wait];
+                by_itself(&bench.lab, &arguments, |line| line.parse().ok())
             })
         })
         .collect();
     let whole = in_turn(bench, &whole, |bytes| format!("{bytes:.0} bytes an end"));
     let mut chapter = chapter(&measured, &turnover, part);
     whole_runs(&mut chapter, &whole, part);
+    let (table, verdicts) = held::measure(bench);
+    let title = "Over the cable, clients on one core and servers on the other:".to_owned();
+    chapter.tables.push((title, table));
+    chapter.verdicts.extend(verdicts);
     let most = measured.last().and_then(|of| of.values.last());
     chapter.picture = most.zip(sizes.last()).map(|(took, size)| growth(took, size / part));
     chapter
@@ -92,20 +99,23 @@ pub fn measure(bench: &mut Bench) -> Chapter {
 
 /// What an end takes in a whole run.
 fn whole_runs(chapter: &mut Chapter, measured: &[Measured<f64>], part: usize) {
-    let mut table = Table::new(&["sessions", "bytes of an end", "both ends of all", "remark"]);
-    for ((sessions, most), of) in WHOLE.into_iter().zip(measured) {
+    let heads = ["sessions", "TIME-WAIT", "bytes of an end", "both ends of all", "remark"];
+    let mut table = Table::new(&heads);
+    for ((sessions, time_wait, most), of) in WHOLE.into_iter().zip(measured) {
         let sessions = sessions / part;
         let each = of.series(|bytes| *bytes);
         let all = of.values.iter().map(|bytes| bytes * 2.0 * sessions as f64);
         let all = Series::new(all.collect());
         table.row(vec![
             sessions.to_string(),
+            format!("{time_wait} s"),
             format::series(&each, format::number),
             format::series(&all, gigabytes),
             of.remark(),
         ]);
-        let target =
-            format!("a run with {sessions} sessions that wait, an end of each ≤ {most} bytes");
+        let target = format!(
+            "a run with {sessions} sessions that wait, TIME-WAIT of {time_wait} s, an end of each ≤ {most} bytes"
+        );
         chapter.verdicts.push(match each.median() {
             Some(median) => {
                 Verdict::of(target, format::series(&each, format::number), median <= most)
