@@ -1,7 +1,9 @@
 //! Clients that misbehave against servers of others: nginx as it comes, and the kernel's TCP. What it counts is what our report says.
+//! And the other way round: a server of the system that stops reading for ever.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::TcpListener;
 
 use wirebeat_report::model::{Report, SessionEnd, SessionInterval};
 use wirebeat_run::Stop;
@@ -158,4 +160,42 @@ fn half_open_sessions_fill_the_backlog_of_a_listener() {
                 program: { http: { target: /page } }, count: 20 }\n";
     let report = run(&bed, page, &Stop::new());
     assert_eq!(side(&report, "page", SessionEnd::Client).ends.in_order, 20);
+}
+
+/// The window of a listener that accepts nobody is large at first, is used up, and never opens again. The system answers every probe
+/// of it, so that no TCP gives up by itself: the group's `timeout` does.
+#[test]
+fn a_server_that_never_reads_again_ends_its_sessions_as_timed_out() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let bind = || TcpListener::bind((bed.b.ipv4, 5001));
+    let _deaf = bed.b.namespace.run(bind).unwrap().unwrap();
+    let clients = free(&bed, 100, 5);
+    for (port, group) in [
+        (own_port(&bed, "packet"), format!("stack: own, clients: {{ addresses: {clients} }},")),
+        ("a: { namespace: a }".to_owned(), String::new()),
+    ] {
+        let text = format!(
+            "ports: {{ {port} }}\nsessions:\n  bulk: {{ from: a, {group} servers: {{ addresses: \"{{B}}\", ports: 5001 }}, \
+             program: {{ bulk: {{ bytes: 50MB }} }}, count: 5, rate: 100/s, timeout: 2s }}\n"
+        );
+        let report = run(&bed, &text, &Stop::new());
+        balances(&report);
+        let client = side(&report, "bulk", SessionEnd::Client);
+        let ends = &client.ends;
+        assert_eq!(
+            (client.starts.established, ends.timed_out, ends.in_order),
+            (5, 5, 0),
+            "{ends:?}"
+        );
+        // the window was far from zero, and what the server's system has taken is far from all
+        let acked = client.bytes.acked / 5;
+        assert!((20_000..20_000_000).contains(&acked), "{acked}");
+        assert!(report.duration_ns < 10_000_000_000, "{}", report.duration_ns);
+        if let Some(stack) = report.stacks.first() {
+            // RFC 9293 §3.8.6.1: the first probe after a retransmission timeout, and then further and further apart
+            let probes = stack.segments.probe;
+            assert!((5..=5 * 10).contains(&probes), "{:?}", stack.segments);
+        }
+    }
 }

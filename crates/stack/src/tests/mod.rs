@@ -9,6 +9,7 @@ mod large;
 mod memory;
 mod recovery;
 mod rules;
+mod windows;
 
 use std::net::IpAddr;
 
