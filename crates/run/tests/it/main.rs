@@ -50,6 +50,7 @@ mod own_cores;
 mod own_hosts;
 mod own_sessions;
 mod own_udp;
+mod own_traces;
 mod packet_logs;
 mod pairs;
 mod raw_ip;
