@@ -152,6 +152,7 @@ fn check_expected(expected: &[Expectation], meter: FlowMeter) -> Result<(), Fail
                 }
                 Measured::Rate(name) => round_trips && name == "goodput",
                 Measured::Time { of, .. } => round_trips && of == "response",
+                Measured::Duration => true,
                 Measured::Status(_) | Measured::Rcode(_) => false,
             }
     };

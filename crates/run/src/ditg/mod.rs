@@ -61,7 +61,7 @@ pub fn load(
         LoadEnd::Completed | LoadEnd::Stopped => None,
         LoadEnd::Failed(fault) => Some(format!("the flows broke: {fault}")),
     };
-    let judged = run.totals.judge(expected);
+    let judged = run.totals.judge(expected, run.told.elapsed());
     let mut report = run.report(options, stop, failed);
     if let Some(group) = report.sessions.first_mut() {
         group.expectations = judged;

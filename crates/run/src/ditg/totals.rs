@@ -99,8 +99,8 @@ impl Totals {
         self.flows
     }
 
-    /// What came of what is expected, of all flows together.
-    pub fn judge(&self, expected: &[Expectation]) -> Vec<model::Expectation> {
+    /// What came of what is expected, of all flows together, in a run that lasted so long.
+    pub fn judge(&self, expected: &[Expectation], duration: Nanos) -> Vec<model::Expectation> {
         let mut summary = SessionSummary::default();
         let mut time = Nanos::ZERO;
         for group in self.groups.iter().chain(&self.further) {
@@ -111,7 +111,7 @@ impl Totals {
         let group = SessionGroup { summary, under_way, ..SessionGroup::default() };
         let rates = group.rates(time);
         let (summary, rates) = (&group.summary, rates.as_ref());
-        let measures = GroupMeasures { summary, rates, both_ends: false };
+        let measures = GroupMeasures { summary, rates, duration, both_ends: false };
         expected.iter().map(|one| sessions::judge(one, measures)).collect()
     }
 

@@ -50,7 +50,7 @@ fn judge_known(
 ) -> Expectation {
     let asked = asked(expectation);
     match expectation.each_interval {
-        false => asked.decide(of_run(expectation.measured, flow)),
+        false => asked.decide(of_run(expectation.measured, flow, report)),
         true => {
             // of very many flows intervals have the total alone
             let has_flows = report.intervals.iter().any(|interval| !interval.flows.is_empty());
@@ -153,7 +153,9 @@ pub(super) fn asked(expectation: &FlowExpectation) -> Asked {
         }
         // the language has no others
         FlowMeasured::Rate(..) => (0.0, Unit::PerSecond, human::number),
-        FlowMeasured::Time(.., limit) => (limit.get() as f64, Unit::Nanoseconds, human::time),
+        FlowMeasured::Time(.., limit) | FlowMeasured::Duration(limit) => {
+            (limit.get() as f64, Unit::Nanoseconds, human::time)
+        }
     };
     let FlowExpectation { comparison, .. } = *expectation;
     Asked { text: expectation.to_string(), comparison, limit, unit, print }
@@ -171,8 +173,9 @@ fn no_receiver(flow: &FlowReport) -> String {
     flow.not_measured.clone().unwrap_or_else(|| "nobody received it".to_owned())
 }
 
-fn of_run(measured: FlowMeasured, flow: &FlowReport) -> Found {
+fn of_run(measured: FlowMeasured, flow: &FlowReport, report: &Report) -> Found {
     match measured {
+        FlowMeasured::Duration(_) => Found::exactly(report.duration_ns as f64),
         FlowMeasured::Counter(counter, _) => self::counter(counter, flow),
         FlowMeasured::Share(share, _) => self::share(share, flow),
         FlowMeasured::Rate(of, limit) => {
@@ -407,6 +410,8 @@ fn of_interval(
             }
             None => Found::Unknown("the offset of the clocks of both ends is not known".to_owned()),
         },
+        // the language has none in intervals
+        FlowMeasured::Duration(_) => return None,
     })
 }
 

@@ -18,8 +18,8 @@ use wirebeat_units::{Comparison, Nanos, human};
 
 pub(crate) use watched::{Watched, Watching};
 
-/// What a scenario expects of the flows of a run, and of intervals. What it expects of sessions in the whole run is judged where they
-/// are counted, because reports do not have the messages of both directions together.
+/// What a scenario expects of the flows of a run, of intervals, and of how long the run takes. What else it expects of sessions in the whole
+/// run is judged where they are counted, because reports do not have the messages of both directions together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expectations {
     of_all: Vec<FlowExpectation>,
@@ -36,7 +36,7 @@ impl Expectations {
             scenario.flows.keys().map(|name| (name.clone(), scenario.expected_of_flow(name)));
         let groups = scenario.sessions.keys().map(|name| {
             let mut all = scenario.expected_of_sessions(name);
-            all.retain(|expectation| expectation.each_interval);
+            all.retain(sessions::is_of_report);
             (name.clone(), all)
         });
         let stops = scenario.sessions.iter().filter_map(|(name, group)| {
@@ -112,7 +112,7 @@ impl Expectations {
                     let mine =
                         watched.and_then(|watched| watched.of_group(&group.name, place, told));
                     let stop = self.stops.get(&group.name).copied();
-                    sessions::judge_intervals(one, (group, stop), (report, mine))
+                    sessions::judge_by_report(one, (group, stop), (report, mine))
                 });
             Some(judged.collect::<Vec<_>>())
         };

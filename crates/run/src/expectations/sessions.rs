@@ -20,6 +20,8 @@ pub(crate) struct GroupMeasures<'a> {
     pub(crate) summary: &'a SessionSummary,
     /// Its rates; `None` where no time passed.
     pub(crate) rates: Option<&'a SessionRates>,
+    /// How long the run took.
+    pub(crate) duration: Nanos,
     /// Whether the other end is known, so that messages sent are those that were to be received.
     pub(crate) both_ends: bool,
 }
@@ -42,6 +44,7 @@ pub(crate) fn judge(expectation: &Expectation, group: GroupMeasures<'_>) -> mode
             let rate = rates.and_then(|rates| rate(name, rates));
             Found::or_unknown(rate, "the run took no time")
         }
+        Measured::Duration => Found::exactly(group.duration.get() as f64),
         Measured::Time { of, statistic, actual } => match distribution(of, *actual, summary) {
             Some(times) => {
                 let (of, actual) = (of.clone(), *actual);
@@ -55,12 +58,20 @@ pub(crate) fn judge(expectation: &Expectation, group: GroupMeasures<'_>) -> mode
     asked(expectation).decide(found)
 }
 
-/// What came of an expectation on each interval, at an end of a group that stops at `stop`.
-pub(super) fn judge_intervals(
+/// Whether the whole report decides it: intervals and how long the run took are not known where a group is counted.
+pub(crate) fn is_of_report(expectation: &Expectation) -> bool {
+    expectation.each_interval || expectation.measured == Measured::Duration
+}
+
+/// What came of an expectation on each interval, at an end of a group that stops at `stop`, or on how long the run took.
+pub(super) fn judge_by_report(
     expectation: &Expectation,
     (group, stop): (&SessionReport, Option<Nanos>),
     (report, watched): (&Report, Option<&OfGroup>),
 ) -> model::Expectation {
+    if expectation.measured == Measured::Duration {
+        return asked(expectation).decide(Found::exactly(report.duration_ns as f64));
+    }
     let (from, to) = (group.from_ns.unwrap_or(0), group.to_ns.unwrap_or(report.duration_ns));
     let starting = group.rates.map_or(to, |rates| from.saturating_add(rates.starting_ns));
     // behind that there is only what was begun before
@@ -122,7 +133,9 @@ fn of_interval(
             _ => Some(counted(name, mine) as f64),
         },
         // the language has no others in intervals
-        Measured::Status(_) | Measured::Rcode(_) | Measured::Time { .. } => None,
+        Measured::Status(_) | Measured::Rcode(_) | Measured::Duration | Measured::Time { .. } => {
+            None
+        }
     }
 }
 
@@ -156,7 +169,7 @@ pub(super) fn asked(expectation: &Expectation) -> Asked {
             (Unit::BitsPerSecond, human::bit_rate)
         }
         Measured::Rate(_) => (Unit::PerSecond, |rate| format!("{}/s", human::number(rate))),
-        Measured::Time { .. } => (Unit::Nanoseconds, human::time),
+        Measured::Duration | Measured::Time { .. } => (Unit::Nanoseconds, human::time),
     };
     let (text, comparison) = (expectation.to_string(), expectation.comparison);
     match expectation.limit {
@@ -376,8 +389,12 @@ mod tests {
             ("response.min.actual >= 100us", true),
             ("connect.p50 < 1s", false),
         ] {
-            let measures =
-                GroupMeasures { summary: &summary, rates: Some(&rates), both_ends: false };
+            let measures = GroupMeasures {
+                summary: &summary,
+                rates: Some(&rates),
+                duration: Nanos::from_secs(10),
+                both_ends: false,
+            };
             let judged = judge(&text.parse().unwrap(), measures);
             assert_eq!(judged.met, met, "{judged:?}");
         }
@@ -403,7 +420,8 @@ mod tests {
     }
 
     fn judged(text: &str, summary: &SessionSummary, both_ends: bool) -> model::Expectation {
-        judge(&text.parse().unwrap(), GroupMeasures { summary, rates: None, both_ends })
+        let duration = Nanos::from_secs(10);
+        judge(&text.parse().unwrap(), GroupMeasures { summary, rates: None, duration, both_ends })
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use wirebeat_report::model::{
     Bucket, End, FlowInterval, FlowReport, Interval, IntervalReceived, IntervalSent, Loss,
-    LossBasis, Percentiles, Rates, Received, Sent, Verdict, Volume,
+    LossBasis, Percentiles, Rates, Received, Sent, SessionReport, Verdict, Volume,
 };
 
 use std::str::FromStr;
@@ -388,6 +388,8 @@ fn an_expectation_that_is_not_met_decides_the_exit_code() {
         ("'lost == 4', voice: delay.p99 < 1ms", Verdict::Unmet, 4),
         ("'*: lost == 0'", Verdict::Unmet, 4),
         ("'delay.p99.9 < 1s'", Verdict::Unmet, 4),
+        ("'duration <= 3s', 'voice: duration >= 3s'", Verdict::Done, 0),
+        ("'duration <= 2999ms'", Verdict::Unmet, 4),
     ] {
         let mut report = report(flow());
         Expectations::of(&scenario(expect)).judge(&mut report, None);
@@ -397,6 +399,57 @@ fn an_expectation_that_is_not_met_decides_the_exit_code() {
     let mut report = Report { verdict: Verdict::Unfinished, exit_code: 1, ..report(flow()) };
     Expectations::of(&scenario("'lost == 0'")).judge(&mut report, None);
     assert_eq!((report.verdict, report.exit_code), (Verdict::Unfinished, 1));
+}
+
+/// How long a run takes is asked of it without a name, though it has several groups of sessions, or of one or each of them.
+#[test]
+fn how_long_a_run_of_sessions_took_is_held_against_a_limit() {
+    let scenario = |groups: &str, expect: &str| {
+        let yaml = format!(
+            "ports: {{ a: {{}} }}\nsessions:\n{groups}expect: [ {expect} ]\nrun: {{ time: 1s }}\n"
+        );
+        Scenario::from_yaml(&yaml, "a.yaml").unwrap_or_else(|error| panic!("{error}"))
+    };
+    let group = |name: &str| {
+        format!(
+            "  {name}: {{ from: a, servers: {{ addresses: 10.0.0.2, ports: 80 }}, program: http, count: 1 }}\n"
+        )
+    };
+    let two = group("web") + &group("mail");
+    for (groups, expect, outcomes) in [
+        (group("web"), "'duration <= 3s'", vec!["web: duration <= 3s PASS"]),
+        (group("web"), "'duration < 3s'", vec!["web: duration < 3s FAIL"]),
+        (two.clone(), "'duration <= 3s'", vec!["duration <= 3s PASS"]),
+        (two.clone(), "'duration < 2s'", vec!["duration < 2s FAIL"]),
+        (
+            two,
+            "'*: duration <= 2s', 'mail: duration <= 4s'",
+            vec![
+                "web: duration <= 2s FAIL",
+                "mail: duration <= 2s FAIL",
+                "mail: duration <= 4s PASS",
+            ],
+        ),
+    ] {
+        let scenario = scenario(&groups, expect);
+        let mut report = report(FlowReport::default());
+        report.flows.clear();
+        report.sessions = scenario
+            .sessions
+            .keys()
+            .map(|name| SessionReport { name: name.clone(), ..SessionReport::default() })
+            .collect();
+        Expectations::of(&scenario).judge(&mut report, None);
+        let found: Vec<String> = report
+            .expectations()
+            .map(|one| format!("{} {}", one.text(), one.expectation.outcome()))
+            .collect();
+        assert_eq!(found, outcomes);
+        let all_met = !outcomes.iter().any(|one| one.ends_with("FAIL"));
+        assert_eq!(report.exit_code, if all_met { 0 } else { 4 });
+        let margin = report.expectations().find_map(|one| one.expectation.margin.clone());
+        assert_eq!(margin.is_some(), !all_met);
+    }
 }
 
 /// A second in which half of the frames were lost, in a run whose report has intervals of eight seconds.

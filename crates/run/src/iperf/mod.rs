@@ -119,18 +119,19 @@ pub fn load(
     let (summary, time) = run.totals.received();
     let mut report = run.report(options, stop, failed);
     if let Some(group) = report.sessions.first_mut() {
-        group.expectations = judged(expected, &summary, time);
+        let duration = Nanos::new(report.duration_ns);
+        group.expectations = judged(expected, &summary, (time, duration));
     }
     report.judge();
     report.judge_stop();
     Ok(report)
 }
 
-/// What came of what is expected of a test, in both directions together.
+/// What came of what is expected of a test, in both directions together, which was measured for so long in a run that lasted so long.
 fn judged(
     expected: &[Expectation],
     summary: &SessionSummary,
-    time: Nanos,
+    (time, duration): (Nanos, Nanos),
 ) -> Vec<model::Expectation> {
     let group = SessionGroup {
         summary: summary.clone(),
@@ -141,6 +142,7 @@ fn judged(
     let measures = GroupMeasures {
         summary,
         rates: rates.as_ref(),
+        duration,
         both_ends: summary.counts.messages_sent > 0,
     };
     expected.iter().map(|one| sessions::judge(one, measures)).collect()

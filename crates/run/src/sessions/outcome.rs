@@ -18,7 +18,7 @@ use wirebeat_units::Nanos;
 use super::counted::Counted;
 use super::worker::{Finished, Lost};
 use super::{PreparedSessions, far, mix, of, pairs, words};
-use crate::expectations::sessions::GroupMeasures;
+use crate::expectations::sessions::{GroupMeasures, is_of_report};
 use crate::{control, facts};
 
 /// What a run of sessions left.
@@ -79,11 +79,12 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
             let rates = group.rates(ended);
             let both = with_other(summary, summaries.get(&(number, other)));
             let mut expected = run.scenario.expected_of_sessions(&plan.name);
-            // those on intervals are judged when the report has these
-            expected.retain(|expectation| !expectation.each_interval);
+            // those are judged when there is a report
+            expected.retain(|expectation| !is_of_report(expectation));
             let measures = GroupMeasures {
                 summary: &both,
                 rates: rates.as_ref(),
+                duration: ended,
                 both_ends: summaries.contains_key(&(number, other)),
             };
             let judge = |one| crate::expectations::sessions::judge(one, measures);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use wirebeat_units::{Comparison, Fault, Layer, Nanos, Rate, UnitError, fault};
 
 use super::{INTERVAL, Parts, Statistic, count, other_name};
+use crate::scenario::session::expect::DURATION;
 use crate::text::hint::{nearest, with_hint};
 use crate::text::printable;
 
@@ -35,6 +36,8 @@ pub enum FlowMeasured {
     Rate(FlowRateOf, Rate),
     /// A statistic of times, and a time.
     Time(FlowTime, Statistic, Nanos),
+    /// How long the run took, and a time.
+    Duration(Nanos),
 }
 
 /// Makes an enum whose members have names in the language.
@@ -195,7 +198,7 @@ fn words() -> impl Iterator<Item = &'static str> + Clone {
     let counters = FlowCounter::ALL.iter().map(|one| one.name());
     let shares = FlowShare::ALL.iter().map(|one| one.name());
     let times = FlowTime::ALL.iter().map(|one| one.name());
-    counters.chain(shares).chain(times).chain([RATE])
+    counters.chain(shares).chain(times).chain([RATE, DURATION])
 }
 
 /// Before where a rate is measured.
@@ -226,6 +229,7 @@ pub(super) fn knows(name: &str) -> bool {
     let (word, rest) = name.split_once('.').unwrap_or((name, ""));
     match word {
         RATE => FlowRateOf::of(rest).is_some(),
+        DURATION => rest.is_empty(),
         _ => words().any(|known| known == word),
     }
 }
@@ -260,7 +264,7 @@ fn all() -> String {
     let plain: Vec<&str> = counters.chain(shares).collect();
     let times: Vec<&str> = FlowTime::ALL.iter().map(|one| one.name()).collect();
     format!(
-        "there are {}, {}, and with a statistic such as '.p99' {}",
+        "there are {}, {}, {DURATION} (of the run), and with a statistic such as '.p99' {}",
         plain.join(", "),
         rates().join(", "),
         times.join(", ")
@@ -314,6 +318,10 @@ impl FlowMeasured {
                 .ok_or_else(|| with_hint("there is no rate", rest.unwrap_or_default(), places))?;
             return Ok(FlowMeasured::Rate(place, rate(limit)?));
         }
+        if (word, rest) == (DURATION, None) {
+            let limit = limit.parse().map_err(|error: UnitError| error.fault());
+            return Ok(FlowMeasured::Duration(limit?));
+        }
         if let (Some(counter), None) = (FlowCounter::of(word), rest) {
             return Ok(FlowMeasured::Counter(counter, count(limit)?));
         }
@@ -345,6 +353,7 @@ impl FlowMeasured {
                 };
                 time == FlowTime::Delay && kept(statistic)
             }
+            FlowMeasured::Duration(_) => false,
         }
     }
 }
@@ -391,6 +400,7 @@ impl fmt::Display for FlowExpectation {
             FlowMeasured::Time(time, statistic, limit) => {
                 write!(f, "{}.{statistic} {sign} {limit}", time.name())
             }
+            FlowMeasured::Duration(limit) => write!(f, "{DURATION} {sign} {limit}"),
         }
     }
 }
@@ -421,6 +431,7 @@ mod tests {
             "interval.rate.received >= 90kpps",
             "interval.delay.p99 < 2ms",
             "expired == 0",
+            "duration <= 10s",
         ] {
             let read: FlowExpectation = text.parse().unwrap();
             assert_eq!(read.to_string(), text);
@@ -455,7 +466,13 @@ mod tests {
             ("dealy.max < 1ms", "did you mean 'delay.max'?"),
             ("packet_loss < 1%", "did you mean 'loss'?"),
             ("throughput >= 1Gbps", "did you mean 'rate.received'?"),
-            ("weather >= 1", "rate.received, rate.sent, and with a statistic"),
+            (
+                "weather >= 1",
+                "rate.received, rate.sent, duration (of the run), and with a statistic",
+            ),
+            ("duration <= 10", "unit"),
+            ("duration.p99 < 1s", "nothing measures"),
+            ("interval.duration < 1s", "intervals do not have"),
             ("delay.p99 < 1", "unit"),
             ("rate.received >= 5", "unit"),
             ("rate.recieved >= 5kpps", "did you mean 'received'"),

@@ -146,6 +146,12 @@ fn of_either(parts: Option<&Parts<'_>>, of_flows: Fault, of_sessions: Fault) -> 
     }
 }
 
+/// Whether it is about the run, whatever was sent in it.
+fn is_of_run(text: &str) -> bool {
+    let read = text.parse::<FlowExpectation>();
+    read.is_ok_and(|read| matches!(read.measured, FlowMeasured::Duration(_)))
+}
+
 /// Adds to what would help of flows what would help of sessions.
 fn with_sessions(of_flows: Fault, of_sessions: &str) -> Fault {
     let hint = of_flows.hint.map(|hint| format!("{hint} (of sessions: {of_sessions})"));
@@ -207,9 +213,13 @@ impl<'de> Deserialize<'de> for ScopedExpectation {
 }
 
 impl Scenario {
-    /// What is expected of all flows together.
+    /// What is expected of all flows together, or of a run of several groups of sessions.
     pub fn expected_of_all(&self) -> Vec<FlowExpectation> {
         match self.flows.is_empty() {
+            // of several groups of sessions it is the run itself, which all of them have together
+            true if self.sessions.len() > 1 => {
+                self.expected(|expectation| expectation.of.is_none())
+            }
             true => Vec::new(),
             false => self.expected(|expectation| expectation.of.is_none()),
         }
@@ -260,6 +270,8 @@ impl Scenario {
                 Some((_, group)) if self.sessions.len() == 1 => {
                     group.check_expectation(&text.parse()?)
                 }
+                // that is one for all groups
+                Some(_) if is_of_run(text) => Ok(()),
                 Some((name, _)) => Err(fault!(
                     "there are several groups of sessions, and it does not say of which";
                     "write for example '{name}: {text}', or '*: {text}' for each"

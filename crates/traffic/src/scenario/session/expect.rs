@@ -191,6 +191,8 @@ pub enum Measured {
     Rcode(Rcode),
     /// How many in a second, one of [`RATES`], or how many bits, one of [`BIT_RATES`].
     Rate(String),
+    /// How long the run took.
+    Duration,
     /// A duration and a statistic of it.
     Time {
         /// One of [`TIMES`], or a timer that the program names.
@@ -247,6 +249,8 @@ impl fmt::Display for Statuses {
 
 /// Before the name of a rate.
 const RATE: &str = "rate";
+/// How long the run took, as reports call it.
+pub(in crate::scenario) const DURATION: &str = "duration";
 
 /// What other tools call it.
 const OTHER_NAMES: [(&str, &str); 22] = [
@@ -280,6 +284,7 @@ pub(in crate::scenario) fn knows(name: &str) -> bool {
     match word {
         RATE => RATES.iter().chain(&BIT_RATES).any(|known| *known == rest),
         "status" | "rcode" => true,
+        DURATION => rest.is_empty(),
         _ => COUNTERS.iter().chain(&TIMES).any(|known| *known == word),
     }
 }
@@ -306,7 +311,7 @@ fn unknown(name: &str, timers: &[String]) -> Fault {
     }
     let times: Vec<&str> = TIMES.into_iter().chain(timers.iter().map(String::as_str)).collect();
     what.or_hint(format!(
-        "there are {}, {}, and with a statistic such as '.p99' {}",
+        "there are {}, {}, {DURATION} (of the run), and with a statistic such as '.p99' {}",
         COUNTERS.join(", "),
         rates(),
         times.join(", ")
@@ -358,7 +363,7 @@ impl Expectation {
             Measured::Counter(name) => name.starts_with("handshakes") || name == "tls-failed",
             Measured::Rate(name) => name == "handshakes",
             Measured::Time { of, .. } => of == "handshake",
-            Measured::Status(_) | Measured::Rcode(_) => false,
+            Measured::Status(_) | Measured::Rcode(_) | Measured::Duration => false,
         }
     }
 
@@ -415,6 +420,9 @@ impl Measured {
         if COUNTERS.contains(&name) {
             return Ok(Measured::Counter(name.to_owned()));
         }
+        if name == DURATION {
+            return Ok(Measured::Duration);
+        }
         let Some((of, rest)) = name.split_once('.') else {
             if TIMES.contains(&name) {
                 return Err(fault!(
@@ -445,7 +453,7 @@ impl Measured {
             Measured::Counter(name) => return count_or_share(name, text),
             Measured::Status(_) | Measured::Rcode(_) => count(text)?,
             Measured::Rate(name) => return rate(name, text),
-            Measured::Time { .. } => {
+            Measured::Duration | Measured::Time { .. } => {
                 let time: Nanos =
                     text.parse().map_err(|error: wirebeat_units::UnitError| error.fault())?;
                 time.get()
@@ -459,7 +467,10 @@ impl Measured {
         match self {
             Measured::Counter(name) => INTERVAL_COUNTERS.contains(&&**name),
             Measured::Rate(name) => INTERVAL_RATES.contains(&&**name),
-            Measured::Status(_) | Measured::Rcode(_) | Measured::Time { .. } => false,
+            Measured::Status(_)
+            | Measured::Rcode(_)
+            | Measured::Duration
+            | Measured::Time { .. } => false,
         }
     }
 }
@@ -492,7 +503,7 @@ impl fmt::Display for Expectation {
         match &self.measured {
             Measured::Counter(_) | Measured::Rcode(_) | Measured::Status(_) => value.fmt(f),
             Measured::Rate(_) => BitRate(value).fmt(f),
-            Measured::Time { .. } => Nanos::new(value).fmt(f),
+            Measured::Duration | Measured::Time { .. } => Nanos::new(value).fmt(f),
         }
     }
 }
@@ -505,6 +516,7 @@ impl fmt::Display for Measured {
             Measured::Rcode(code) => write!(f, "rcode.{code}"),
             Measured::Status(statuses) => write!(f, "status.{statuses}"),
             Measured::Rate(name) => write!(f, "{RATE}.{name}"),
+            Measured::Duration => f.write_str(DURATION),
             Measured::Time { of, statistic, actual } => {
                 let actual = if *actual { ".actual" } else { "" };
                 write!(f, "{of}.{statistic}{actual}")
@@ -542,6 +554,7 @@ mod tests {
             "interval.handshakes.failed == 0",
             "handshake.p99 < 5ms",
             "rate.handshakes >= 500/s",
+            "duration <= 10s",
         ] {
             assert_eq!(text.parse::<Expectation>().unwrap().to_string(), text);
         }
@@ -559,6 +572,8 @@ mod tests {
             ("response.pinf < 5ms", "there is no statistic 'pinf'"),
             ("interval.response.p99 < 5ms", "intervals do not have"),
             ("interval.status.200 > 5", "intervals do not have"),
+            ("interval.duration < 5s", "intervals do not have"),
+            ("duration < 5", "unit"),
             ("status.6xx < 5", "is no status of HTTP"),
             ("rcode.nxdomian < 5", "did you mean 'nxdomain'"),
             ("status.99 < 5", "is no status of HTTP"),
@@ -569,7 +584,7 @@ mod tests {
             ("rate < 5Mbps", "write one of rate.opened"),
             ("throughput < 5Mbps", "did you mean 'rate.goodput'?"),
             ("error_rate <= 1%", "did you mean 'failed'?"),
-            ("weather > 3", "rate.acked, and with a statistic"),
+            ("weather > 3", "rate.acked, duration (of the run), and with a statistic"),
             ("opened <= 50%", "write a whole number"),
             ("failed <= 1.5", "is not a count"),
             ("interval.retransmitted-segments <= 1%", "leave 'interval.' out"),
@@ -594,6 +609,7 @@ mod tests {
         assert_eq!(check("login.p99 < 5ms", &["login"]), Ok(()));
         for (text, says) in [
             ("latency.p95 < 5ms", "did you mean 'response.p95'?"),
+            ("duration.p95 < 5ms", "did you mean 'session.p95'?"),
             ("logn.p95 < 5ms", "did you mean 'login'?"),
             ("weather.p95 < 5ms", "jitter, login"),
         ] {
