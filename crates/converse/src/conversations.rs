@@ -10,6 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use wirebeat_meter::session::{SessionCounts, SessionMeter, SessionSummary};
+use wirebeat_meter::summary::Distribution;
 use wirebeat_traffic::program::script::{Op, Receive, SessionGroup, Sessions};
 use wirebeat_traffic::schedule::Shard;
 use wirebeat_traffic::values::session::{Beyond, Pairing, PoolOrder, StackChoice, Transport, gap};
@@ -476,6 +477,13 @@ impl Conversations {
     pub fn sides(&self) -> impl Iterator<Item = (usize, End, &SessionCounts)> {
         let all = self.group_of.iter().zip(&self.sides);
         all.map(|(&group, side)| (usize::from(group), side.end, &side.meter.counts))
+    }
+
+    /// How long responses took so far, at the sides that have had any.
+    pub fn response_times(&self) -> impl Iterator<Item = (usize, End, Distribution)> {
+        let all = self.group_of.iter().zip(&self.sides);
+        let with_any = all.filter(|(_, side)| side.meter.counts.responses > 0);
+        with_any.map(|(&group, side)| (usize::from(group), side.end, side.meter.response_times()))
     }
 
     /// What the sides measured, in the order of [`Conversations::sides`].

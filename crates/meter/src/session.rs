@@ -478,6 +478,12 @@ impl SessionMeter {
         self.rtt.record(rtt.get().try_into().unwrap_or(i64::MAX));
     }
 
+    /// How long responses took from their planned beginnings, so far.
+    pub fn response_times(&self) -> Distribution {
+        let of = self.times.get(SessionTime::Response as usize);
+        of.map_or_else(Distribution::default, |of| of.planned.distribution())
+    }
+
     /// Counts the status of a response.
     #[inline]
     pub fn status(&mut self, status: u16) {

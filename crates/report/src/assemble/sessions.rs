@@ -74,7 +74,7 @@ pub struct SessionGroup {
 }
 
 /// What was counted of a group of sessions in an interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionIntervalCounts {
     /// When it began, from the start of the run.
     pub from: Nanos,
@@ -88,6 +88,8 @@ pub struct SessionIntervalCounts {
     pub connections: Option<ConnectionGauges>,
     /// Datagrams, where sessions are streams over UDP.
     pub datagrams: Option<SessionDatagrams>,
+    /// How long the responses took that came in it, without the histogram.
+    pub response: Option<Stats>,
 }
 
 impl SessionGroup {
@@ -335,7 +337,7 @@ pub fn session_interval(
     end: SessionEnd,
     interval: &SessionIntervalCounts,
 ) -> SessionInterval {
-    let SessionIntervalCounts { counts, open, connections, datagrams, .. } = interval;
+    let SessionIntervalCounts { counts, open, connections, datagrams, response, .. } = interval;
     let in_time = counts.ended().saturating_sub(counts.unfinished);
     SessionInterval {
         name: name.to_owned(),
@@ -369,6 +371,7 @@ pub fn session_interval(
         retransmitted_segments: counts.retransmitted_segments,
         connections: connections.as_ref().map(self::connections),
         datagrams: *datagrams,
+        response_ns: response.clone(),
     }
 }
 

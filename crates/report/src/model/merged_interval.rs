@@ -1,7 +1,7 @@
 //! Intervals that follow each other, put together as one.
 //!
-//! Counters add up. Percentiles do not, so the delay of several intervals has none; its count, mean, standard deviation, minimum
-//! and maximum are those of all. What is a state, such as open sessions, is that of the last interval.
+//! Counters add up. Percentiles do not, so the delay and the response time of several intervals have none; their count, mean, standard
+//! deviation, minimum and maximum are those of all. What is a state, such as open sessions, is that of the last interval.
 
 use std::collections::BTreeMap;
 
@@ -136,6 +136,7 @@ impl SessionInterval {
             retransmitted_segments,
             connections,
             datagrams,
+            response_ns: response,
         } = next;
         self.open = *open;
         self.connections = *connections;
@@ -143,6 +144,11 @@ impl SessionInterval {
         match (&mut self.datagrams, datagrams) {
             (Some(datagrams), Some(next)) => datagrams.merge(next),
             (datagrams @ None, next) => *datagrams = *next,
+            (_, None) => {}
+        }
+        match (&mut self.response_ns, response) {
+            (Some(response), Some(next)) => *response = together(response, next),
+            (None, Some(next)) => self.response_ns = Some(next.clone()),
             (_, None) => {}
         }
         let counters = [
@@ -296,6 +302,7 @@ mod tests {
             opened,
             due,
             connections: Some(SessionConnections { sampled: open, ..Default::default() }),
+            response_ns: Some(stats(&[open as f64, opened as f64])),
             ..SessionInterval::default()
         };
         let mut all = Interval::empty();
@@ -337,5 +344,8 @@ mod tests {
             [(SessionEnd::Client, 2, 8, Some(9)), (SessionEnd::Server, 1, 1, None)]
         );
         assert_eq!(all.sessions[0].connections.unwrap().sampled, 2);
+        let response = all.sessions[0].response_ns.as_ref().unwrap();
+        assert_eq!((response.count, response.min, response.max), (4, Some(1), Some(7)));
+        assert_eq!((response.mean, response.percentiles.p99), (Some(3.75), None));
     }
 }

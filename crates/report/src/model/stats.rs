@@ -76,7 +76,7 @@ impl Stats {
     }
 
     /// Leaves the numbers that the distribution comes to.
-    pub(super) fn forget_histogram(&mut self) {
+    pub fn forget_histogram(&mut self) {
         self.histogram = Vec::new();
     }
 }

@@ -5,7 +5,7 @@ use wirebeat_units::printable::printable;
 
 use crate::model::{
     Interval, IntervalSent, SessionConnections, SessionEnd, SessionInterval, StackInterval,
-    StackState,
+    StackState, Stats,
 };
 
 /// "  3.0 s  sent 1,000  received 990  0.51 Mbit/s  lost 10 (1.00 %)  p50 12.3 µs  p99 40.1 µs": when the interval ended, and
@@ -96,6 +96,7 @@ fn sessions(groups: &[SessionInterval], passed_ns: u64) -> String {
     if responses > 0 || sum(|group| group.requests) > 0 {
         row += &format!("  responses {}", per_second(responses, passed_ns));
     }
+    row += &response_times(of(end).filter_map(|group| group.response_ns.as_ref()));
     row += &format!("  {}", megabits(delivered.saturating_add(sent), passed_ns));
     let datagrams = groups.iter().filter_map(|group| group.datagrams).reduce(|mut all, one| {
         all.merge(&one);
@@ -129,6 +130,26 @@ fn sessions(groups: &[SessionInterval], passed_ns: u64) -> String {
         }
     }
     row
+}
+
+/// "  response 1.31 ms (p99 4.70 ms)": the mean of all groups, and the longest of their 99th percentiles. Where a percentile is not
+/// known, because intervals were put together, it is the longest response.
+fn response_times<'a>(groups: impl Iterator<Item = &'a Stats> + Clone) -> String {
+    let (count, sum) = groups.clone().fold((0.0, 0.0), |(count, sum), of| {
+        let n = of.count as f64;
+        (count + n, sum + n * of.mean.unwrap_or(0.0))
+    });
+    if count == 0.0 {
+        return String::new();
+    }
+    let p99s = groups.clone().map(|of| of.percentiles.p99).collect::<Option<Vec<_>>>();
+    let (name, longest) = match p99s {
+        Some(p99s) => ("p99", p99s.into_iter().max()),
+        None => ("max", groups.filter_map(|of| of.max).max()),
+    };
+    let mean = human::time((sum / count).max(0.0));
+    let longest = longest.map_or(String::new(), |ns| format!(" ({name} {})", time(ns)));
+    format!("  response {mean}{longest}")
 }
 
 /// "  rtt 1.20 ms  cwnd 14.6 kB  delivery 94.1 Mbit/s": what open connections were like, each group as much as it has of them.
@@ -182,7 +203,7 @@ fn time(ns: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{FlowInterval, IntervalReceived, IntervalSent, Percentiles, Stats};
+    use crate::model::{FlowInterval, IntervalReceived, IntervalSent, Percentiles};
 
     fn interval(total: FlowInterval) -> Interval {
         Interval {
@@ -286,6 +307,21 @@ mod tests {
         assert_eq!(shown(&[server]), "  3.0 s  opened 999/s  open 56  82.0 Mbit/s");
         let bad = SessionInterval { failed: 3, expired: 2, unexpected: 1, ..client.clone() };
         assert_eq!(shown(&[bad]), format!("{both}  failed 3  expired 2  unexpected 1"));
+        let answered = |count, mean, p99: Option<i64>| SessionInterval {
+            response_ns: Some(Stats {
+                count,
+                mean: Some(mean),
+                max: Some(9_000_000),
+                percentiles: Percentiles { p99, ..Percentiles::default() },
+                ..Stats::default()
+            }),
+            ..client.clone()
+        };
+        let one = answered(300, 1e6, Some(4_700_000));
+        let said = shown(&[one.clone(), answered(100, 2e6, Some(2_000_000))]);
+        assert!(said.contains("responses 19,980/s  response 1.25 ms (p99 4.70 ms)  "), "{said}");
+        let said = shown(&[one, answered(100, 2e6, None)]);
+        assert!(said.contains("  response 1.25 ms (max 9.00 ms)  "), "{said}");
         let looked = |sampled, ms: u64, cwnd| SessionInterval {
             retransmitted_segments: 2,
             connections: Some(SessionConnections {

@@ -33,8 +33,9 @@ use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_host::{CpuTimes, Machine};
 use wirebeat_meter::connections::ConnectionGauges;
 use wirebeat_meter::session::SessionCounts;
+use wirebeat_meter::summary::Distribution;
 use wirebeat_report::assemble::{SessionIntervalCounts, session_interval};
-use wirebeat_report::model::{self, Interval, Report, SessionEnd};
+use wirebeat_report::model::{self, Interval, Report, SessionEnd, Stats};
 use wirebeat_traffic::compile::{Live, compile_live_sessions};
 use wirebeat_traffic::program::script::Sessions;
 use wirebeat_traffic::scenario::{LateChoice, Scenario, WaitChoice};
@@ -85,6 +86,9 @@ pub(crate) struct PreparedSessions {
 
 /// Which groups' ends a snapshot of counts is of.
 pub(crate) type Counts = BTreeMap<(usize, SessionEnd), SessionCounts>;
+
+/// How long responses took at groups' ends.
+type Times = BTreeMap<(usize, SessionEnd), Distribution>;
 
 /// What open connections of groups' ends were like.
 type Samples = BTreeMap<(usize, SessionEnd), ConnectionGauges>;
@@ -321,6 +325,7 @@ impl PreparedSessions {
             begin = simulated::BEGIN;
             let looked = Looked {
                 counts: summed(&simulated.last),
+                response_times: merged(simulated.last_times.iter()),
                 samples: Samples::new(),
                 stacks: simulated_stacks,
             };
@@ -351,6 +356,8 @@ struct Watching {
     names: Vec<String>,
     /// The counts at the end of the last interval, and when that was.
     before: (Nanos, Counts),
+    /// How long responses took until then.
+    times_before: Times,
     /// The same of our own TCP.
     stacks_before: Stacks,
     /// An interval that is over and not told yet: what little follows at the end of the run becomes a part of it.
@@ -369,6 +376,7 @@ impl Watching {
             looks: Looks::every(interval.min(LOOK)),
             names: run.sessions.groups.iter().map(|group| group.name.clone()).collect(),
             before: (Nanos::ZERO, Counts::new()),
+            times_before: Times::new(),
             stacks_before: Stacks::new(),
             held: None,
             intervals: Vec::new(),
@@ -396,6 +404,7 @@ impl Watching {
         for of in workers.iter().flat_map(Worker::take_intervals) {
             let looked = Looked {
                 counts: summed(&of.counts),
+                response_times: merged(of.response_times.iter()),
                 samples: gathered(of.samples),
                 stacks: counted::together(of.stacks),
             };
@@ -456,19 +465,21 @@ impl Watching {
 
     /// An interval that ended at `to`.
     fn tell(&mut self, to: Nanos, looked: Looked, observer: &mut dyn Observer) {
-        let Looked { counts, samples, stacks } = looked;
+        let Looked { counts, response_times, samples, stacks } = looked;
         let from = self.before.0;
         let mut sessions = Vec::new();
         for (&(group, end), now) in &counts {
             let since = now.since(&self.before.1.get(&(group, end)).copied().unwrap_or_default());
             let name = self.names.get(group).map_or("", |name| name);
             let connections = samples.get(&(group, end)).copied();
+            let response = self.response_since((group, end), &response_times);
             let row = SessionIntervalCounts {
                 from,
                 to,
                 counts: since,
                 open: now.open(),
                 connections,
+                response,
                 ..SessionIntervalCounts::default()
             };
             sessions.push(session_interval(name, end, &row));
@@ -488,7 +499,20 @@ impl Watching {
             ..Interval::empty()
         });
         self.before = (to, counts);
+        self.times_before = response_times;
         self.stacks_before = stacks;
+    }
+
+    /// How long the responses took that came since the end of the last interval; `None` where none came.
+    fn response_since(&self, of: (usize, SessionEnd), now: &Times) -> Option<Stats> {
+        let now = now.get(&of)?;
+        let since = match self.times_before.get(&of) {
+            Some(before) => now.since(before),
+            None => now.clone(),
+        };
+        let mut stats = Stats::of(&since);
+        stats.forget_histogram();
+        (stats.count > 0).then_some(stats)
     }
 
     fn progress(&self, counts: &Counts, elapsed: Nanos, ended: bool) -> Progress {
@@ -525,6 +549,7 @@ impl Watching {
 /// What is looked at when an interval ends.
 struct Looked {
     counts: Counts,
+    response_times: Times,
     samples: Samples,
     stacks: Stacks,
 }
@@ -532,7 +557,8 @@ struct Looked {
 impl Looked {
     fn at(workers: &[Worker], samples: Samples) -> Looked {
         let stacks = counted::together(workers.iter().flat_map(Worker::stacks));
-        Looked { counts: counts(workers), samples, stacks }
+        let times: Vec<_> = workers.iter().flat_map(Worker::response_times).collect();
+        Looked { counts: counts(workers), response_times: merged(times.iter()), samples, stacks }
     }
 }
 
@@ -547,6 +573,15 @@ fn summed(counts: &[(usize, End, SessionCounts)]) -> Counts {
     let mut all = Counts::new();
     for (group, end, counts) in counts {
         all.entry((*group, of(*end))).or_default().merge(counts);
+    }
+    all
+}
+
+/// How long responses took, each end of a group once.
+fn merged<'a>(times: impl Iterator<Item = &'a (usize, End, Distribution)>) -> Times {
+    let mut all = Times::new();
+    for (group, end, times) in times {
+        all.entry((*group, of(*end))).or_default().merge(times);
     }
     all
 }

@@ -73,7 +73,7 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
             group.pairs = pairs::of(summary, summaries.get(&(number, other)));
         }
         let mine = intervals.iter().filter(|(of, end, _)| (*of, *end) == (number, side));
-        group.intervals = mine.map(|(_, _, counts)| *counts).collect();
+        group.intervals = mine.map(|(_, _, counts)| counts.clone()).collect();
         let judged = side == SessionEnd::Client || plan.from.is_none();
         if judged {
             let rates = group.rates(ended);

@@ -22,7 +22,7 @@ use super::carrier::Carrier;
 use super::counted::StackLook;
 use super::own::{self, OwnParts};
 use super::worker::{
-    CLOSING, EndSamples, Finished, LEAVE, LEAVING, Shared, ShownInterval, ends, leaving,
+    CLOSING, EndSamples, EndTimes, Finished, LEAVE, LEAVING, Shared, ShownInterval, ends, leaving,
 };
 use crate::error::RunError;
 
@@ -184,7 +184,8 @@ impl Ready {
                 let samples = self.samples();
                 let to = now.saturating_sub(BEGIN);
                 let (counts, stacks) = (self.counts(), self.stacks());
-                shared.show_interval(ShownInterval { to, counts, samples, stacks });
+                let response_times = self.response_times();
+                shared.show_interval(ShownInterval { to, counts, response_times, samples, stacks });
                 next_interval = now.saturating_add(self.interval);
             }
             if self.has_failed() {
@@ -235,6 +236,7 @@ impl Ready {
             counted: counted.collect(),
             ended: Some(now.saturating_sub(BEGIN)),
             last: self.counts(),
+            last_times: self.response_times(),
             error: self.error(),
         }
     }
@@ -272,6 +274,10 @@ impl Ready {
             all.extend(end.samples());
         }
         all
+    }
+
+    fn response_times(&self) -> EndTimes {
+        self.ends.iter().flat_map(|end| end.programs.response_times()).collect()
     }
 
     fn counts(&self) -> Vec<(usize, End, SessionCounts)> {

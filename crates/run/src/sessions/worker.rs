@@ -12,6 +12,7 @@ use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::drive::Update;
 use wirebeat_meter::connections::ConnectionGauges;
 use wirebeat_meter::session::{SessionCounts, SessionSummary};
+use wirebeat_meter::summary::Distribution;
 use wirebeat_netlink::Namespace;
 use wirebeat_tls::Ends;
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
@@ -88,6 +89,8 @@ impl Job {
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     counts: Mutex<Vec<(usize, End, SessionCounts)>>,
+    /// How long responses took: as it was shown around the end of the latest interval.
+    response_times: Mutex<EndTimes>,
     /// What our own TCP did, by the names of ports.
     stacks: Mutex<Vec<(String, StackLook)>>,
     /// One of the orders below.
@@ -135,6 +138,11 @@ impl Shared {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
     }
 
+    /// Shows how long responses took.
+    pub(super) fn show_response_times(&self, times: EndTimes) {
+        *self.response_times.lock().unwrap_or_else(PoisonError::into_inner) = times;
+    }
+
     /// Shows an interval that ended on a virtual clock.
     pub(super) fn show_interval(&self, interval: ShownInterval) {
         self.intervals.lock().unwrap_or_else(PoisonError::into_inner).push(interval);
@@ -178,6 +186,9 @@ pub(super) struct Worker {
 /// What each end of a group has counted so far.
 pub(super) type EndCounts = Vec<(usize, End, SessionCounts)>;
 
+/// How long responses took so far, at each end of a group that has had some.
+pub(super) type EndTimes = Vec<(usize, End, Distribution)>;
+
 /// What open connections of each end of a group were like.
 pub(super) type EndSamples = Vec<(usize, End, ConnectionGauges)>;
 
@@ -188,6 +199,8 @@ pub(super) struct ShownInterval {
     pub(super) to: Nanos,
     /// What was counted until then.
     pub(super) counts: EndCounts,
+    /// How long responses took until then.
+    pub(super) response_times: EndTimes,
     /// What open connections were like then.
     pub(super) samples: EndSamples,
     /// What our own TCP did until then.
@@ -204,6 +217,8 @@ pub(super) struct Finished {
     pub(super) ended: Option<Nanos>,
     /// The counts at the end, likewise.
     pub(super) last: EndCounts,
+    /// How long responses took until the end, likewise.
+    pub(super) last_times: EndTimes,
     /// Why it did not come to its end.
     pub(super) error: Option<String>,
 }
@@ -383,6 +398,11 @@ impl Worker {
         self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// How long responses took until about the end of the latest interval, and at the end of the run in all.
+    pub(super) fn response_times(&self) -> EndTimes {
+        self.shared.response_times.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// What our own TCP did so far.
     pub(super) fn stacks(&self) -> Vec<(String, StackLook)> {
         self.shared.stacks.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -504,6 +524,14 @@ fn ended(groups: &[SessionGroup], group: &SessionGroup, depth: usize) -> Nanos {
     });
     let stop = begins.saturating_add(group.stop).min(group.end);
     stop.saturating_add(group.timeout)
+}
+
+/// Whether an interval has just ended or is about to: then who watches wants to know how long responses took. At other times nobody does,
+/// and a distribution has some hundred numbers.
+fn is_at_edge(elapsed: Nanos, interval: Nanos) -> bool {
+    let length = interval.get().max(1);
+    let since = elapsed.get() % length;
+    since.min(length - since) <= 2 * SHOWN.get()
 }
 
 /// The loop of a thread, until it is done.
@@ -646,7 +674,10 @@ impl Turning<'_> {
         let now = self.converse.turn(now, until.min(now.saturating_add(wait)));
         self.look(now);
         if now.saturating_sub(self.shown) >= SHOWN {
-            self.show(now);
+            self.show_counts(now);
+            if is_at_edge(now.saturating_sub(self.begin), self.job.interval) {
+                self.show_response_times();
+            }
         }
         now
     }
@@ -666,7 +697,18 @@ impl Turning<'_> {
         }
     }
 
+    /// Shows all that it has done.
     fn show(&mut self, now: Nanos) {
+        self.show_counts(now);
+        self.show_response_times();
+    }
+
+    fn show_response_times(&self) {
+        let times = self.converse.programs.response_times().collect();
+        self.shared.show_response_times(times);
+    }
+
+    fn show_counts(&mut self, now: Nanos) {
         self.shown = now;
         let counts =
             self.converse.programs.sides().map(|(group, end, counts)| (group, end, *counts));
@@ -681,5 +723,22 @@ impl Turning<'_> {
                 None => stacks.push((self.job.port.clone(), look)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn response_times_are_shown_where_intervals_end_and_begin() {
+        let second = Nanos::from_secs(1);
+        for (ms, shown) in
+            [(0, true), (20, true), (21, false), (979, false), (980, true), (3015, true)]
+        {
+            assert_eq!(is_at_edge(Nanos::from_millis(ms), second), shown, "{ms} ms");
+        }
+        // of short intervals all the time
+        assert!((0..1000).all(|ms| is_at_edge(Nanos::from_millis(ms), Nanos::from_millis(40))));
     }
 }

@@ -372,7 +372,30 @@ fn intervals_in_no_time_are_told_and_add_up() {
         .filter(|of| of.end == SessionEnd::Client)
         .map(|of| of.opened)
         .sum();
-    assert_eq!(opened, side(&report, "web", SessionEnd::Client).starts.opened);
+    let client = side(&report, "web", SessionEnd::Client);
+    assert_eq!(opened, client.starts.opened);
+    // so do response times, and no interval has fewer of them than responses
+    let mut answered = (0, 0.0);
+    for of in told.0.iter().flat_map(|interval| &interval.sessions) {
+        let Some(times) = &of.response_ns else {
+            assert!(of.end == SessionEnd::Server || of.responses == 0, "{of:?}");
+            continue;
+        };
+        assert_eq!((of.end, times.count), (SessionEnd::Client, of.responses), "{of:?}");
+        assert!(times.histogram.is_empty() && times.percentiles.p99.is_some(), "{times:?}");
+        let mean = times.mean.unwrap();
+        assert!(
+            times.min.unwrap() as f64 <= mean && mean <= times.max.unwrap() as f64,
+            "{times:?}"
+        );
+        answered = (answered.0 + times.count, answered.1 + mean * times.count as f64);
+    }
+    let all = &client.times.response.as_ref().unwrap().planned_ns;
+    assert_eq!(answered.0, all.count);
+    assert!(
+        (answered.1 / all.count as f64 - all.mean.unwrap()).abs() < 1e3,
+        "{answered:?} {all:?}"
+    );
     // how busy this machine was changes nothing of it
     assert!(!report.findings.iter().any(|finding| finding.kind == FindingKind::Machine));
 }

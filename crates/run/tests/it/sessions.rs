@@ -276,6 +276,12 @@ fn a_server_that_stands_still_shows_in_the_times_from_the_plan() {
         let [p95, p99] = [response.planned_ns.percentiles.p95, response.planned_ns.percentiles.p99];
         assert!(p95.unwrap() >= 300_000_000, "{stack}: {p95:?}");
         assert!(p99.unwrap() >= 800_000_000, "{stack}: {p99:?}");
+        // and its intervals say when: one or two of them have such times
+        let intervals = report.session_intervals.iter().flat_map(|of| &of.sessions);
+        let times: Vec<_> = intervals.filter_map(|of| of.response_ns.as_ref()).collect();
+        assert_eq!(times.iter().map(|of| of.count).sum::<u64>(), 10_000, "{stack}: {times:#?}");
+        let slow = times.iter().filter(|of| of.percentiles.p99.unwrap() >= 300_000_000).count();
+        assert!((1..=3).contains(&slow) && times.len() >= 9, "{stack}: {slow} of {times:#?}");
     }
 }
 
