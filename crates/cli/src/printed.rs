@@ -154,6 +154,7 @@ const TCP: &[Flag] = &[
     ("pacing", "10Mbps", ""),
     ("dscp", "ef", ""),
     ("ttl", "3", ""),
+    ("tos", "184", ""),
     ("interface", "eth1", ""),
     ("namespace", "lab", ""),
     ("cpu", "2,3", ""),

@@ -175,6 +175,7 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
             tls: tls(args).filter(|_| transport == Transport::Tcp || args.transport.is_some()),
             ttl: args.tcp.ttl,
             dscp: args.tcp.dscp,
+            tos: args.tcp.tos,
             expect: args.expect.clone(),
             ..usual
         };

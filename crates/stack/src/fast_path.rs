@@ -11,7 +11,7 @@ use crate::api::{Application, Event, Received, Transmit};
 use crate::core::{Context, Core};
 use crate::flight::{Flight, PlainTcb};
 use crate::output::Turn;
-use crate::segment::{ECN_CE, ECN_MASK, Flags, Outgoing, Segment, Tuple};
+use crate::segment::{ECN_CE, Flags, Outgoing, Segment, Tuple};
 use crate::slab::NONE;
 use crate::tcb::{Marks, State, Timer};
 use crate::tick::ticks;
@@ -203,8 +203,7 @@ impl PlainTcb<'_> {
                 return None;
             }
         }
-        let (tos, ttl, dont_fragment) =
-            (profile.tos & !ECN_MASK, profile.ttl, profile.dont_fragment);
+        let (tos, ttl, dont_fragment) = (profile.packet_tos(), profile.ttl, profile.dont_fragment);
         let flags = if len > 0 && !self.has(Marks::MORE) { Flags::PSH } else { Flags(0) };
         let outgoing = Outgoing {
             tuple: *tuple,

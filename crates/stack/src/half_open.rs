@@ -2,7 +2,6 @@
 
 use crate::core::Core;
 use crate::options::{Options, TIMESTAMPS_LEN};
-use crate::segment::ECN_MASK;
 use crate::segment::{Flags, Outgoing, Segment, Tuple};
 use crate::seq::Seq;
 use crate::slab::Slot;
@@ -129,7 +128,7 @@ impl HalfOpen {
             window: profile.syn_window(),
             options,
             payload_len: 0,
-            tos: profile.tos & !ECN_MASK,
+            tos: profile.packet_tos(),
             ttl: profile.ttl,
             identification: core.identification(),
             dont_fragment: profile.dont_fragment,

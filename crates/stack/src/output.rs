@@ -8,7 +8,7 @@ use crate::flight::ActiveTcb;
 use crate::options::{OPTIONS_MAX, Options};
 use crate::profile::Congestion;
 use crate::ranges::Range;
-use crate::segment::{ECN_ECT0, ECN_MASK, Flags, Outgoing, Summed, Tuple};
+use crate::segment::{ECN_ECT0, Flags, Outgoing, Summed, Tuple};
 use crate::seq::Seq;
 use crate::slab::NONE;
 use crate::tcb::{Marks, State, Timer};
@@ -381,7 +381,7 @@ impl ActiveTcb<'_> {
         if payload_len > 0 && (push || data_end == self.data_end() && !self.has(Marks::MORE)) {
             flags = flags.with(Flags::PSH);
         }
-        let mut tos = core.profile(self.profile).tos & !ECN_MASK;
+        let mut tos = core.profile(self.profile).packet_tos();
         if self.has(Marks::ECN) && cause == Cause::NewData {
             tos |= ECN_ECT0;
             if self.take(Marks::REDUCED) {
@@ -574,7 +574,7 @@ impl ActiveTcb<'_> {
             window: profile.syn_window(),
             options,
             payload_len: 0,
-            tos: profile.tos & !ECN_MASK,
+            tos: profile.packet_tos(),
             ttl: profile.ttl,
             identification: core.identification(),
             dont_fragment: profile.dont_fragment,
@@ -648,7 +648,7 @@ impl ActiveTcb<'_> {
             window,
             options,
             payload_len: 0,
-            tos: profile.tos & !ECN_MASK,
+            tos: profile.packet_tos(),
             ttl: profile.ttl,
             identification,
             dont_fragment: profile.dont_fragment,

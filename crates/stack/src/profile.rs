@@ -126,7 +126,7 @@ pub struct Profile {
     pub reading: Reading,
     /// What becomes of data out of order.
     pub out_of_order: OutOfOrder,
-    /// The ToS byte or traffic class of packets; the two bits of ECN are the stack's.
+    /// The ToS byte or traffic class of packets; with `ecn` its two lowest bits are the stack's.
     pub tos: u8,
     /// Time to live, or hop limit.
     pub ttl: u8,
@@ -209,6 +209,12 @@ impl Profile {
     /// The window of a SYN, which is not scaled (RFC 7323 §2.2).
     pub fn syn_window(&self) -> u16 {
         self.window.min(0xffff) as u16
+    }
+
+    /// The ToS byte or traffic class of packets that say nothing of congestion: without ECN all of its bits are as they were asked for.
+    #[inline]
+    pub(crate) const fn packet_tos(&self) -> u8 {
+        if self.ecn { self.tos & !segment::ECN_MASK } else { self.tos }
     }
 
     /// The initial congestion window in bytes: that of RFC 6928 §2 for 10 segments, and in proportion for others.

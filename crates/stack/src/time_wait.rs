@@ -128,7 +128,7 @@ impl TimeWait {
             window: self.window,
             options: core.timestamps(self.marks & TIMESTAMPS != 0, self.ts_recent, now),
             payload_len: 0,
-            tos: core.profile(self.profile).tos & !crate::segment::ECN_MASK,
+            tos: core.profile(self.profile).packet_tos(),
             ttl: core.profile(self.profile).ttl,
             identification: core.identification(),
             dont_fragment: core.profile(self.profile).dont_fragment,

@@ -27,6 +27,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("tls.key", "--key"),
     ("tls", "--tls"),
     ("dscp", "--dscp"),
+    ("tos", "--tos"),
     ("ttl", "--ttl"),
     ("stack", "--stack"),
     ("transport", "--transport"),

@@ -185,7 +185,7 @@ fn spec(args: &Args) -> Result<FlowSpec, Failure> {
         size,
         rate: rate(args, size)?,
         amount: amount(args, size)?.unwrap_or(usual.amount),
-        ds: args.tcp.dscp.map_or(0, |dscp| dscp.to_tos()),
+        ds: args.tcp.tos_byte(),
         data_port: args.ditg.data_port.map_or(DATA_PORT, Into::into),
         interval: None,
     };

@@ -60,7 +60,7 @@ pub(super) const OF_SCENARIOS: [&str; 42] = [
     "key_file",
 ];
 /// Flags of `serve`, likewise.
-pub(super) const OF_SERVERS: [&str; 31] = [
+pub(super) const OF_SERVERS: [&str; 32] = [
     "timeout",
     "status",
     "framing",
@@ -78,6 +78,7 @@ pub(super) const OF_SERVERS: [&str; 31] = [
     "tcp",
     "pacing",
     "dscp",
+    "tos",
     "ttl",
     "namespace",
     "cpu",
@@ -214,8 +215,8 @@ fn check_expected(expected: &[Expectation]) -> Result<(), Failure> {
             && match &one.measured {
                 Measured::Counter(name) => COUNTERS.contains(&&**name),
                 Measured::Rate(name) => name == "goodput",
-                Measured::Status(_) | Measured::Rcode(_) | Measured::Time { .. } => false,
                 Measured::Duration => true,
+                Measured::Status(_) | Measured::Rcode(_) | Measured::Time { .. } => false,
             }
     };
     match expected.iter().find(|one| !is_known(one)) {
@@ -276,7 +277,7 @@ fn spec(wire: Wire, args: &Args) -> Result<TestSpec, Failure> {
         rate: rate(args)?,
         mss: args.tcp.mss.map(Into::into),
         congestion: args.tcp.congestion.clone(),
-        tos: args.tcp.dscp.map_or(0, |dscp| dscp.to_tos()),
+        tos: args.tcp.tos_byte(),
         ..usual
     })
 }

@@ -240,14 +240,22 @@ pub struct TcpArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     tcp: Vec<TcpKey>,
     /// Differentiated services code point: a name such as ef, af41 or cs5, or 0 to 63
-    #[arg(long, value_name = "DSCP")]
+    #[arg(long, value_name = "DSCP", conflicts_with = "tos")]
     pub dscp: Option<Dscp>,
+    /// The whole ToS byte, or traffic class, for example 184 or 0xb8
+    #[arg(long, value_name = "BYTE", value_parser = values::byte)]
+    pub tos: Option<u8>,
     /// Time to live, or hop limit [default: the system's]
     #[arg(long, value_name = "N", value_parser = values::count::<NonZeroU8>)]
     pub ttl: Option<NonZeroU8>,
 }
 
 impl TcpArgs {
+    /// The ToS byte of packets, as other tools' tests have it.
+    pub fn tos_byte(&self) -> u8 {
+        self.tos.or_else(|| self.dscp.map(|dscp| dscp.to_tos())).unwrap_or(0)
+    }
+
     /// As a scenario has it.
     ///
     /// # Errors

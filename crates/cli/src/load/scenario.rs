@@ -148,6 +148,7 @@ fn group(args: &Args, target: &Target, program: Program) -> Result<SessionSpec, 
         tls: tls(args, target)?,
         ttl: args.tcp.ttl,
         dscp: args.tcp.dscp,
+        tos: args.tcp.tos,
         expect: args.expect.clone(),
         ..usual
     })

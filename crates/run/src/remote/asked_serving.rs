@@ -89,6 +89,7 @@ pub(crate) fn server_part(spec: &SessionSpec, servers: PoolSpec) -> SessionSpec 
     }
 }
 
+        tos: spec.tos,
 fn of_group(name: &str, why: Fault) -> Fault {
     Fault { what: format!("sessions '{name}': {}", why.what), ..why }
 }

@@ -1,13 +1,15 @@
 //! What is asked of TCP and IP, as it is on the wire and in the report, and what is seen of TCP while sessions are open.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use pcap_file::pcapng::{Block, PcapNgReader};
 use wirebeat_report::model::{Report, SessionConnections, SessionEnd};
 use wirebeat_run::{Options, Silent, Stop, prepare};
 use wirebeat_stack::segment::{Checksum, Flags, Segment};
-use wirebeat_testbed::{Capability, require};
+use wirebeat_testbed::{Capability, Program, Testbed, require};
 use wirebeat_traffic::scenario::Scenario;
 
 use crate::sessions::{balances, run, side};
@@ -112,6 +114,69 @@ fn ecn_is_offered_and_agreed_on() {
     // data is ECN-capable then (RFC 3168 §6.1.2)
     let data = segments.iter().filter(|segment| !segment.payload.is_empty());
     assert!(data.clone().count() > 10 && data.clone().all(|segment| segment.ecn == 0b10));
+}
+
+/// A whole byte, with the bits of ECN, which TCP does not use then: in SYNs, data, FINs and the answers of TIME-WAIT.
+#[test]
+fn a_tos_byte_stands_in_each_packet_of_our_own_tcp() {
+    let (_, packets) = on_paper("tos", "tos: 0x6d");
+    assert!(packets.len() > 100);
+    for packet in &packets {
+        assert_eq!(packet[1], 0x6d, "{packet:x?}");
+    }
+    // where ECN is asked for, its bits are TCP's
+    let (_, packets) = on_paper("tos-ecn", "tos: 0x6c, tcp: { ecn: true }");
+    let segments = read(&packets);
+    for (packet, segment) in packets.iter().zip(&segments) {
+        let ecn = if segment.payload.is_empty() { 0 } else { 0b10 };
+        assert_eq!(packet[1], 0x6c | ecn, "{segment:?}");
+    }
+}
+
+/// The ToS bytes of the packets that come to the end `b` of a port, by tcpdump.
+fn tos_at_b(bed: &Testbed, filter: &str, text: &str) -> (Report, BTreeSet<String>) {
+    let file = scratch_folder().join(format!("tos-{}.pcap", std::process::id()));
+    let patience = Duration::from_secs(30);
+    let dump = Program::new(&bed.b.namespace, "tcpdump")
+        .args(["--immediate-mode", "-i", bed.b.interface(), "-U", "-Z", "root", "-w"])
+        .args([&file])
+        .args([filter])
+        .spawn()
+        .unwrap();
+    dump.wait_for("listening on", patience).unwrap();
+    let report = run(bed, text, &Stop::new());
+    dump.interrupt();
+    dump.wait(patience).unwrap();
+    let told = Program::new(&bed.b.namespace, "tshark")
+        .args(["-r", file.to_str().unwrap(), "-T", "fields", "-e", "ip.dsfield"])
+        .output(patience)
+        .unwrap();
+    fs::remove_file(&file).unwrap();
+    (report, told.stdout.split_whitespace().map(str::to_owned).collect())
+}
+
+#[test]
+fn a_tos_byte_stands_in_each_packet_of_the_systems_stack() {
+    require!(
+        Capability::NetworkNamespaces,
+        Capability::Program("tcpdump"),
+        Capability::Program("tshark")
+    );
+    let bed = cable();
+    let ports = "ports: { a: { namespace: a, addresses: [\"{A}\"] }, b: { namespace: b, addresses: [\"{B}\"] } }\n";
+    for (filter, group, tos) in [
+        ("tcp", "program: { http: { requests: 2 } }, tos: 0x6c", "0x6c"),
+        // over UDP the bits of ECN are nobody else's
+        ("udp", "transport: udp, program: echo, tos: 0x6d", "0x6d"),
+    ] {
+        let text = format!(
+            "{ports}sessions: {{ x: {{ from: a, to: b, servers: {{ ports: 9000 }}, count: 5, timeout: 1s, {group} }} }}\n"
+        );
+        let (report, found) = tos_at_b(&bed, filter, &text);
+        balances(&report);
+        assert_eq!(side(&report, "x", SessionEnd::Client).ends.in_order, 5, "{report:#?}");
+        assert_eq!(found, BTreeSet::from([tos.to_owned()]), "{group}");
+    }
 }
 
 #[test]

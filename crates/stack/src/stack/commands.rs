@@ -6,7 +6,7 @@ use super::{Open, Stack};
 use crate::api::{Application, OpenError, Reason, SessionError, SessionId};
 use crate::core::Fate;
 use crate::profile::{Profile, Reading};
-use crate::segment::{ECN_MASK, Flags, Outgoing};
+use crate::segment::{Flags, Outgoing};
 use crate::tcb::{Marks, State, Tcb};
 
 impl Stack {
@@ -174,7 +174,7 @@ impl Stack {
                 window: 0,
                 options: self.core.timestamps(has_timestamps, tcb.ts_recent, now),
                 payload_len: 0,
-                tos: profile.tos & !ECN_MASK,
+                tos: profile.packet_tos(),
                 ttl: profile.ttl,
                 identification: self.core.identification(),
                 dont_fragment: profile.dont_fragment,

@@ -8,7 +8,7 @@ use wirebeat_units::Nanos;
 use super::{Open, Stack};
 use crate::api::SessionId;
 use crate::options::Options;
-use crate::segment::{ECN_MASK, Flags, LEN, Outgoing, TTL, Tuple};
+use crate::segment::{Flags, LEN, Outgoing, TTL, Tuple};
 use crate::seq::Seq;
 use crate::tcb::{Marks, State};
 
@@ -111,7 +111,7 @@ impl Stack {
             window: window.min(u16::MAX.into()) as u16,
             options: self.core.timestamps(has_timestamps, tcb.ts_recent, now),
             payload_len: forged.payload_len,
-            tos: profile.tos & !ECN_MASK,
+            tos: profile.packet_tos(),
             ttl: profile.ttl,
             identification: 0,
             dont_fragment: profile.dont_fragment,
@@ -142,7 +142,7 @@ impl Stack {
             window: profile.syn_window(),
             options,
             payload_len: 0,
-            tos: profile.tos & !ECN_MASK,
+            tos: profile.packet_tos(),
             ttl: profile.ttl,
             identification: 0,
             dont_fragment: profile.dont_fragment,

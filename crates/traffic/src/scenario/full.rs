@@ -46,7 +46,7 @@ full! {
     always { program stack rate departures burst start timeout }
     given {
         from to transport clients servers users think hold after until stop count at limit pair on_timeout tcp tls ttl dscp
-        dont_fragment expect
+        tos dont_fragment expect
     }
 }
 

@@ -276,6 +276,7 @@ const OF_CAPTURES: [&str; 7] =
 
 /// What the schema allows and the language refuses, with the reason: what a schema does not say.
 const REFUSED: &[(&str, &str, &str)] = &[
+    ("sessions.g.tos", "1", "those of ECN"),
     ("flows.x.at", r#"{"1s":{}}"#, "nothing changes"),
     ("flows.x.replay.copies.rate", r#"{"copies":{"rate":"2Gbps"}}"#, "does not count copies"),
     ("flows.x.replay.copies.rate", r#"{"copies":{"rate":"2Gbps@line"}}"#, "does not count copies"),

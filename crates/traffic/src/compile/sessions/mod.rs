@@ -226,7 +226,7 @@ impl ScriptMaker<'_> {
             tcp: misbehave::tcp(spec),
             tls: tls.map(Arc::new),
             ttl: spec.ttl.map(Into::into),
-            tos: spec.dscp.map(|dscp| dscp.to_tos()),
+            tos: spec.tos.or_else(|| spec.dscp.map(|dscp| dscp.to_tos())),
             dont_fragment: spec.dont_fragment,
         })
     }

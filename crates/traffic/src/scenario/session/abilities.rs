@@ -7,7 +7,7 @@
 use wirebeat_units::{Fault, Nanos};
 
 use super::SessionSpec;
-use crate::values::session::{KeepAlive, StackChoice};
+use crate::values::session::{KeepAlive, StackChoice, Transport};
 
 /// The longest time between probes that Linux takes (`MAX_TCP_KEEPIDLE` and `MAX_TCP_KEEPINTVL` of net/tcp.h).
 const KEEP_ALIVE_MAX: Nanos = Nanos::from_secs(32_767);
@@ -148,6 +148,23 @@ const LACKS: &[Lack] = &[
         remedy: "leave it out and set the sysctl net.ipv4.tcp_mtu_probing there, or use 'stack: own'",
     },
     Lack {
+        stack: HOST,
+        key: "tos",
+        is_asked: |spec| is_tcp(spec) && spec.tos.is_some_and(says_ecn),
+        // net/ipv4/ip_sockglue.c, do_ip_setsockopt: of a stream it takes the bits that are not ECN's
+        why: "the system's TCP has the two lowest bits of the ToS byte, those of ECN, for itself",
+        remedy: "write a value that is a multiple of 4, or use 'stack: own'",
+    },
+    Lack {
+        stack: OWN,
+        key: "tos",
+        is_asked: |spec| {
+            is_tcp(spec) && spec.tos.is_some_and(says_ecn) && spec.tcp.ecn == Some(true)
+        },
+        why: "with 'ecn' the two lowest bits of the ToS byte are TCP's, which marks its packets by them (RFC 3168 §6.1)",
+        remedy: "write a value that is a multiple of 4, or leave 'ecn' out",
+    },
+    Lack {
         stack: OWN,
         key: "tcp.pacing",
         is_asked: |spec| spec.tcp.pacing.is_some(),
@@ -183,6 +200,15 @@ fn is_of_the_system(probes: KeepAlive) -> bool {
     [probes.idle, probes.interval].into_iter().all(|time| {
         (second..=KEEP_ALIVE_MAX).contains(&time) && time.get().is_multiple_of(second.get())
     })
+}
+
+fn is_tcp(spec: &SessionSpec) -> bool {
+    spec.transport == Transport::Tcp
+}
+
+/// Whether a ToS byte has bits of ECN (RFC 3168 §5).
+fn says_ecn(tos: u8) -> bool {
+    tos & 0x03 != 0
 }
 
 fn speaks_ipv6(spec: &SessionSpec) -> bool {
@@ -236,6 +262,8 @@ mod tests {
         (StackChoice::Host, "tcp: { fin-timeout: 3s }", "'timeout'"),
         (StackChoice::Host, "tcp: { time-wait: 0s }", "tcp_tw_reuse"),
         (StackChoice::Host, "tcp: { black-hole-detection: true }", "tcp_mtu_probing"),
+        (StackChoice::Host, "tos: 185", "multiple of 4, or use 'stack: own'"),
+        (StackChoice::Own, "tos: 2\n    tcp: { ecn: true }", "leave 'ecn' out"),
         (StackChoice::Own, "tcp: { pacing: 1Mbps }", "stack: host"),
         (StackChoice::Own, "tcp: { send-buffer: 64kB }", "stack: host"),
         (StackChoice::Own, "tcp: { multipath: true }", "stack: host"),
@@ -258,7 +286,8 @@ mod tests {
 
     #[test]
     fn each_stack_has_what_the_other_lacks() {
-        for (stack, keys, _) in ASKED {
+        // what neither stack has both of is in the test above
+        for (stack, keys, _) in ASKED.iter().filter(|(_, keys, _)| !keys.contains("tos: 2")) {
             let other = match stack {
                 StackChoice::Host => StackChoice::Own,
                 StackChoice::Own => StackChoice::Host,
@@ -269,6 +298,16 @@ mod tests {
                     delayed-ack: 10ms }\n    dont-fragment: false";
         for stack in StackChoice::ALL {
             read(stack, both).unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+
+    #[test]
+    fn a_tos_byte_is_given_whole_or_by_its_dscp() {
+        for stack in StackChoice::ALL {
+            read(stack, "tos: 0xb8").unwrap_or_else(|error| panic!("{error}"));
+            let error = read(stack, "tos: 184\n    dscp: ef").unwrap_err();
+            assert!(error.contains("sessions.s.tos") && error.contains("not both"), "{error}");
+            assert!(read(stack, "tos: 256").is_err());
         }
     }
 

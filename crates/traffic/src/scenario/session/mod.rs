@@ -138,6 +138,9 @@ pub struct SessionSpec {
     /// The DSCP of packets. Default: that of the system.
     #[serde(default, skip_serializing_if = "is_default")]
     pub dscp: Option<Dscp>,
+    /// The whole ToS byte, or traffic class, of packets, in place of `dscp`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tos: Option<u8>,
     /// Whether packets forbid routers to fragment them (the bit DF of IPv4). Default: yes, as path MTU discovery needs it (RFC 1191).
     #[serde(default, skip_serializing_if = "is_default")]
     pub dont_fragment: Option<bool>,
@@ -243,6 +246,7 @@ impl SessionSpec {
             tls: None,
             ttl: None,
             dscp: None,
+            tos: None,
             dont_fragment: None,
             expect: Vec::new(),
         }
@@ -312,6 +316,11 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
     tls::check(spec).map_err(|(key, why)| below(here(), key).invalid(why))?;
     check_pair(spec).map_err(|why| at("pair").invalid(why))?;
     misbehave::check(scenario, name, spec)?;
+    if spec.tos.is_some() && spec.dscp.is_some() {
+        return Err(
+            at("tos").invalid(fault!("the ToS byte holds the DSCP"; "give it or 'dscp', not both"))
+        );
+    }
     abilities::check(spec).map_err(|(key, why)| below(here(), key).invalid(why))?;
     if spec.from.is_none() && spec.to.is_none() {
         return Err(here().invalid(fault!(
