@@ -13,7 +13,7 @@ use wirebeat_meter::session::{SessionCounts, SessionSummary};
 use wirebeat_traffic::compile::{CompileError, Files, compile_numbered_sessions};
 use wirebeat_traffic::program::script::Sessions;
 use wirebeat_traffic::scenario::session::{
-    MAX_GROUPS, PoolSpec, SessionSpec, StackChoice, Transport,
+    MAX_GROUPS, PoolSpec, SessionSpec, StackChoice, TlsSpec, Transport,
 };
 use wirebeat_traffic::scenario::{PortSpec, RunSpec, Scenario};
 use wirebeat_traffic::values::session::Pairing;
@@ -35,6 +35,8 @@ const CLIENTS: &str = "there";
 const STATUSES_MAX: usize = 1000;
 /// The most timers that a group tells: more than a request can name.
 const TIMERS_MAX: usize = 4096;
+/// The most cipher suites with which handshakes are completed: those of TLS 1.2 and 1.3 that our TLS speaks are fewer.
+const SUITES_MAX: usize = 64;
 
 /// What a listener is to serve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,6 +70,8 @@ pub struct AskedGroup {
 /// What a server needs of a group, which accepts sessions at `servers`.
 pub(crate) fn server_part(spec: &SessionSpec, servers: PoolSpec) -> SessionSpec {
     let usual = SessionSpec::new(spec.program.clone());
+    // where they count from another group's sessions, only the sender knows when it begins: until the run is over there may be some
+    let from_start = spec.after.is_none();
     SessionSpec {
         from: Some(CLIENTS.to_owned()),
         to: Some(PORT.to_owned()),
@@ -77,19 +81,21 @@ pub(crate) fn server_part(spec: &SessionSpec, servers: PoolSpec) -> SessionSpec 
         think: spec.think.clone(),
         hold: spec.hold.clone(),
         count: spec.count,
-        start: spec.start,
-        stop: spec.stop,
+        start: if from_start { spec.start } else { Nanos::ZERO },
+        stop: spec.stop.filter(|_| from_start),
         timeout: spec.timeout,
         tcp: spec.tcp.clone(),
+        // whom clients trust is theirs to know
+        tls: spec.tls.clone().map(|tls| TlsSpec { authority: None, ..tls }),
         ttl: spec.ttl,
         dscp: spec.dscp,
+        tos: spec.tos,
         dont_fragment: spec.dont_fragment,
         pair: spec.pair,
         ..usual
     }
 }
 
-        tos: spec.tos,
 fn of_group(name: &str, why: Fault) -> Fault {
     Fault { what: format!("sessions '{name}': {}", why.what), ..why }
 }
@@ -149,6 +155,14 @@ impl AskedServing {
             return Err(fault!(
                 "its program sends the file '{file}', and a listener reads no files";
                 "run 'wirebeat serve' there, or write the text"
+            ));
+        }
+        if let Some(file) =
+            spec.tls.iter().find_map(|tls| tls.certificate.as_ref().or(tls.key.as_ref()))
+        {
+            return Err(fault!(
+                "its certificate is in the file '{file}', and a listener reads no files";
+                "leave 'certificate' and 'key' out, so that it makes one, or run 'wirebeat serve' there"
             ));
         }
         if spec.pair != Pairing::default() {
@@ -301,9 +315,15 @@ pub(super) fn take_summary(mut summary: SessionSummary) -> Result<SessionSummary
         (name, timer)
     });
     summary.timers = timers.collect();
-    // nothing is served with TLS there
-    summary.suites.clear();
-    summary.tls_failure.clear();
+    if summary.suites.len() > SUITES_MAX {
+        return Err("it tells more cipher suites than there are".to_owned());
+    }
+    let suites = std::mem::take(&mut summary.suites).into_iter().map(|(mut name, count)| {
+        tame(&mut name, TEXT);
+        (name, count)
+    });
+    summary.suites = suites.collect();
+    tame(&mut summary.tls_failure, TEXT);
     summary.validate().map_err(|error| error.to_string())?;
     Ok(summary)
 }

@@ -20,8 +20,8 @@ use wirebeat_units::Nanos;
 use wirebeat_units::human::{self, counted};
 
 use super::carrier::Carriage;
-use super::checks;
 use super::worker::{self, Closer, Job, Worker};
+use super::{checks, tls};
 use crate::error::RunError;
 use crate::granted::{SILENCE, START_WITHIN};
 use crate::observe::Stop;
@@ -147,6 +147,8 @@ impl GrantedServer {
         let sessions = asked.compile(&scenario).map_err(told)?;
         let carriage = Carriage::System(Transport::Tcp);
         let mine = worker::share(&sessions, PORT, carriage);
+        // certificates are made here: nothing of it reads a file
+        let tls = tls::ends(&mine).map_err(|error| error.to_string())?;
         checks::check(&mine, &scenario, &[]).map_err(|error| error.to_string())?;
         let most = usize::try_from(grant.sessions).unwrap_or(usize::MAX);
         let job = Job {
@@ -157,8 +159,7 @@ impl GrantedServer {
             cpu: None,
             core: Shard { core: 0, cores: 1 },
             sessions: mine,
-            // what is asked for has none
-            tls: Vec::new(),
+            tls,
             waiting: Waiting::Hybrid,
             drift: None,
             time: scenario.run.time,

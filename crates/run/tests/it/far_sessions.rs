@@ -166,6 +166,60 @@ fn our_own_tcp_speaks_with_servers_on_another_host() {
     assert_eq!(client.bytes.verified, 200_000);
 }
 
+/// The listener makes a certificate for the run, which nobody vouches for; what is said over it is compared as everywhere.
+#[test]
+fn tls_is_spoken_with_servers_on_another_host() {
+    require!(Capability::NetworkNamespaces);
+    let (report, _) = with_listener(Some(GRANT), |bed, _| {
+        let groups = "sessions:\n  web: { from: here, to: far, servers: { ports: 80 }, program: { http: { size: 10kB, requests: 2 } }, rate: 50/s, \
+                      count: 20, tls: { verify: false }, expect: [ 'handshakes.resumed >= 50%' ] }\n  \
+                      bulk: { from: here, to: far, servers: { ports: 5001 }, program: { bulk: { bytes: 200kB, direction: both } }, users: 2, count: 4, \
+                      tls: { verify: false, versions: [1.2] } }\n";
+        run(&scenario(bed, key_file("tls", KEY), groups), &mut Silent, &Stop::new())
+    });
+    let report = report.unwrap_or_else(|error| panic!("{error}"));
+    balances(&report);
+    assert_eq!(report.verdict, Verdict::Done, "{report:#?}");
+    for (name, sessions, version) in [("web", 20, "TLS13"), ("bulk", 4, "TLS_ECDHE")] {
+        let ends = [SessionEnd::Client, SessionEnd::Server].map(|end| side(&report, name, end));
+        for of in ends {
+            let tls = of.tls.as_ref().unwrap_or_else(|| panic!("{of:#?}"));
+            assert_eq!((of.ends.in_order, tls.handshakes), (sessions, sessions), "{name}: {of:#?}");
+            assert!(tls.suites.keys().all(|suite| suite.contains(version)), "{tls:?}");
+            assert_eq!(of.messages.damaged, 0);
+        }
+        let [client, server] = ends;
+        assert_eq!(client.bytes.sent, server.bytes.delivered, "{name}");
+        assert_eq!(server.bytes.sent, client.bytes.delivered, "{name}");
+    }
+    assert_eq!(side(&report, "web", SessionEnd::Client).bytes.verified, 400_000);
+}
+
+/// What a group waits for is counted by its clients, which are here; the listener accepts it from the begin on.
+#[test]
+fn a_group_waits_for_another_whose_servers_are_on_another_host() {
+    require!(Capability::NetworkNamespaces);
+    let (report, _) = with_listener(Some(GRANT), |bed, _| {
+        let groups = "sessions:\n  first: { from: here, to: far, servers: { ports: 80 }, program: { http: {} }, rate: 20/s, count: 20 }\n  \
+                      then: { from: here, to: far, servers: { ports: 5001 }, program: { http: {} }, rate: 50/s, start: 100ms, stop: 400ms, \
+                      after: { group: first, established: 20 } }\nrun: { time: 5s }\n";
+        run(&scenario(bed, key_file("after", KEY), groups), &mut Silent, &Stop::new())
+    });
+    let report = report.unwrap_or_else(|error| panic!("{error}"));
+    balances(&report);
+    assert_eq!(report.verdict, Verdict::Done, "{report:#?}");
+    let ended = |name, end| side(&report, name, end).ends.in_order;
+    assert_eq!(ended("first", SessionEnd::Client), 20);
+    // between 100 and 400 ms behind the twentieth session of the first, which is established after 950 ms
+    assert_eq!(
+        (ended("then", SessionEnd::Client), ended("then", SessionEnd::Server)),
+        (15, 15),
+        "{report:#?}"
+    );
+    let from = side(&report, "then", SessionEnd::Client).from_ns.unwrap();
+    assert!((1_000_000_000..1_500_000_000).contains(&from), "{from}");
+}
+
 /// What is said where a run with this listener and group does not begin, and its exit code.
 fn refused(grant: Option<&str>, key: &str, group: &str) -> (String, u8) {
     let (said, far) = with_listener(grant, |bed, _| {
@@ -379,6 +433,11 @@ fn the_listener_checks_what_a_sender_did_not() {
             (plain, ", clients: { addresses: 10.9.9.9 }", "what servers do not need"),
             (plain, ", tcp: { send-buffer: 1MiB }", "leave 'send-buffer' out"),
             (plain, ", stop: 61s", "its sessions start for"),
+            (
+                plain,
+                ", tls: { certificate: /etc/passwd, key: /etc/passwd }",
+                "a listener reads no files",
+            ),
         ] {
             let mut measurement = Connection::open(&peer).unwrap().begin(Vec::new()).unwrap();
             let error = measurement.prepare_serving(asked(servers, more)).unwrap_err();

@@ -448,11 +448,19 @@ fn sessions_with_an_end_on_another_host_that_cannot_be() {
             "from: a, to: far, program: echo, transport: udp, count: 1",
             "serves sessions over TCP only; run 'wirebeat serve' there, and leave 'to' out",
         ),
-        ("from: a, to: far, program: http, count: 1, after: { group: x }", "leave 'after' out"),
+        ("from: a, to: far, program: http, count: 1, tls: true", "write 'tls: { verify: false }'"),
+        (
+            "from: a, to: far, program: http, count: 1, tls: { verify: false, certificate: c.pem, key: k.pem }",
+            "a listener there reads no files; leave 'certificate' and 'key' out",
+        ),
     ] {
         let said = with(group);
         assert!(said.contains(says), "{group}: {said}");
     }
+    let after = "ports: { a: {}, far: { peer: 10.0.2.9, addresses: [10.0.2.9] } }\nsessions:\n  x: { from: a, to: far, servers: { \
+                 ports: 80 }, program: http, count: 1 }\n  y: { from: a, to: far, servers: { ports: 81 }, program: http, count: 1, \
+                 after: { group: x }, tls: { verify: false } }\n";
+    Scenario::from_yaml(after, "").unwrap_or_else(|error| panic!("{error}"));
     let both = "ports: { a: {}, far: { peer: 10.0.2.9, addresses: [10.0.2.9] } }\nflows: { f: { from: a, to: far } }\nsessions: { x: { \
                 from: a, to: far, servers: { ports: 80 }, program: http, count: 1 } }\n";
     assert!(why(both).contains("has the flow 'f' too"), "{}", why(both));

@@ -406,17 +406,20 @@ fn check_far(
             "run 'wirebeat serve' there, and leave '{key}' out"
         )));
     }
-    if spec.tls.is_some() {
-        return Err(at("tls").invalid(fault!(
-            "port '{port}' is on another host, and a listener there has no certificates and reads no files";
-            "run 'wirebeat serve' there, and leave '{key}' out"
-        )));
-    }
-    if spec.after.is_some() {
-        return Err(at("after").invalid(fault!(
-            "port '{port}' is on another host, which does not know of the other group";
-            "leave 'after' out, or run 'wirebeat serve' there and leave '{key}' out"
-        )));
+    if let Some(tls) = &spec.tls {
+        if tls.certificate.is_some() {
+            return Err(at("tls").key("certificate").invalid(fault!(
+                "port '{port}' is on another host, and a listener there reads no files";
+                "leave 'certificate' and 'key' out, so that it makes a certificate for the run, or run 'wirebeat serve' there \
+                 and leave '{key}' out"
+            )));
+        }
+        if tls.verify {
+            return Err(at("tls").invalid(fault!(
+                "port '{port}' is on another host, and a listener there makes a certificate for the run, which nobody vouches for";
+                "write 'tls: {{ verify: false }}'"
+            )));
+        }
     }
     let has_flow = |flow: &FlowSpec| flow.from == port || flow.to.as_deref() == Some(port);
     if let Some((flow, _)) = scenario.flows.iter().find(|(_, flow)| has_flow(flow)) {
