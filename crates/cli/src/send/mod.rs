@@ -30,7 +30,8 @@ Examples:
   wirebeat send --to 10.0.0.2 --rate unlimited --interface eth1 --engine kernel --size 64B --time 30s
   wirebeat send --to 10.0.0.2 --flow name=voice,rate=12500pps,size=214B,dscp=ef \\
                               --flow name=bulk,rate=2Gbps,size=1518B
-  wirebeat send --to 10.0.0.2 --rate 100kpps --peer 10.0.0.2 --key-file lab.key";
+  wirebeat send --to 10.0.0.2 --rate 100kpps --peer 10.0.0.2 --key-file lab.key
+  wirebeat send --to 10.0.0.2:7 --rate 1kpps --round-trips";
 
 /// Send flows of UDP datagrams
 ///
@@ -56,6 +57,17 @@ pub struct Args {
         help_heading = "Flow"
     )]
     flows: Vec<NamedFlow>,
+    /// Receive what a reflector sends back, and measure round trips
+    ///
+    /// Delays are those of round trips then, and loss is that of both ways. 'wirebeat serve echo --transport udp' is a reflector. The
+    /// source port is 49152 unless it is given: reflectors answer no port below 1024.
+    #[arg(
+        long,
+        conflicts_with_all = ["peer", "no_probe"],
+        help_heading = "Flow",
+        hide_short_help = true
+    )]
+    round_trips: bool,
     #[command(flatten)]
     port: PortArgs,
     #[command(flatten)]

@@ -21,13 +21,13 @@ pub fn scenario(args: &Args, hosts: &mut Hosts<'_>) -> Result<Scenario, Failure>
     let mut scenario = Scenario { seed: args.run.seed.unwrap_or(usual.seed), ..usual };
     scenario.ports.insert(PORT.to_owned(), args.port.spec());
     if args.flows.is_empty() {
-        scenario.flows.insert(FLOW.to_owned(), flow(&args.flow, hosts)?);
+        scenario.flows.insert(FLOW.to_owned(), flow(args, &args.flow, hosts)?);
     }
     for (number, named) in (1..).zip(&args.flows) {
         let name = named.name.clone().unwrap_or_else(|| format!("{FLOW}-{number}"));
         let place = format!("--flow name={name}");
         let own = named.flow.clone().or(&args.flow);
-        let spec = flow(&own, hosts).map_err(|e| e.at(place.clone()))?;
+        let spec = flow(args, &own, hosts).map_err(|e| e.at(place.clone()))?;
         if scenario.flows.insert(name.clone(), spec).is_some() {
             let twice = fault!("two flows are named '{name}'"; "give each a name of its own");
             return Err(Failure::usage(twice).at(place));
@@ -72,15 +72,25 @@ pub fn check_rates(args: &Args) -> Result<(), Failure> {
     })
 }
 
-fn flow(args: &FlowArgs, hosts: &mut Hosts<'_>) -> Result<FlowSpec, Failure> {
+/// The source port of round trips: the first of those that are nobody's (RFC 6335 §6). The reflector sends what it gets from a port
+/// below 1024 to nobody.
+const REPLIES: u16 = 49_152;
+
+fn flow(of: &Args, args: &FlowArgs, hosts: &mut Hosts<'_>) -> Result<FlowSpec, Failure> {
     let Some(to) = &args.to else {
         return Err(Failure::usage(
             fault!("there is no destination"; "give --to, for example --to 10.0.0.2:9"),
         ));
     };
     let usual = FlowSpec::from_port(PORT);
+    let mut args = args.clone();
+    if of.round_trips {
+        args.packet.source_port.get_or_insert(REPLIES);
+    }
     Ok(FlowSpec {
-        packet: packet(args, hosts.resolve(to)?)?.into(),
+        // what comes back comes to the port that it left by
+        to: of.round_trips.then(|| PORT.to_owned()),
+        packet: packet(&args, hosts.resolve(to)?)?.into(),
         size: args.size.clone(),
         rate: args.rate.clone().unwrap_or_default(),
         departures: args.departures.clone().unwrap_or_default(),

@@ -19,6 +19,7 @@ mod ditg;
 mod dns_sessions;
 mod far_sessions;
 mod firewall;
+mod flow_round_trips;
 mod flows_and_sessions;
 mod fragments;
 mod guest;
