@@ -8,7 +8,7 @@ use wirebeat_wire::checksum::Sum;
 pub(super) const BEGIN_NS: u64 = 1_435_774_830_000_000_000;
 
 /// Nanoseconds since the beginning, and a frame.
-pub(super) type Timed = (u64, Vec<u8>);
+pub(crate) type Timed = (u64, Vec<u8>);
 
 /// A file of a test, which does not exist yet.
 pub(super) fn file(name: &str) -> PathBuf {
@@ -39,7 +39,7 @@ pub(super) fn pcap_of(link: u32, more: u32, frames: &[Timed]) -> Vec<u8> {
     bytes
 }
 
-pub(super) fn pcap(frames: &[Timed]) -> Vec<u8> {
+pub(crate) fn pcap(frames: &[Timed]) -> Vec<u8> {
     pcap_of(1, 0, frames)
 }
 

@@ -23,6 +23,7 @@ use wirebeat_wire::filter::Filter;
 use crate::interop::cable_to_a_program;
 use crate::world::{balanced, cable, run};
 
+pub(super) use make::pcap;
 use make::*;
 
 fn flow(capture: &Path, port: &str, keys: &str) -> String {
@@ -48,7 +49,7 @@ fn sent(name: &str, capture: &Path, keys: &str) -> Vec<Timed> {
     from_first(frames)
 }
 
-fn read(path: &Path) -> Vec<Timed> {
+pub(super) fn read(path: &Path) -> Vec<Timed> {
     let mut frames = Frames::new(std::fs::File::open(path).unwrap(), "test", OnBad::Stop);
     let mut all = Vec::new();
     while frames.advance().unwrap() {
@@ -58,7 +59,7 @@ fn read(path: &Path) -> Vec<Timed> {
     all
 }
 
-fn from_first(mut frames: Vec<Timed>) -> Vec<Timed> {
+pub(super) fn from_first(mut frames: Vec<Timed>) -> Vec<Timed> {
     let first = frames.first().map_or(0, |frame| frame.0);
     frames.iter_mut().for_each(|frame| frame.0 -= first);
     frames
