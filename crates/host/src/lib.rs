@@ -24,6 +24,7 @@ mod socket_options;
 pub mod tcp;
 mod tcp_info;
 pub mod udp;
+mod zero_copy;
 
 use serde::Serialize;
 
@@ -41,6 +42,7 @@ pub use socket_options::{
     set_bind_address_no_port, set_int_option, set_max_pacing_rate,
 };
 pub use tcp_info::{TcpInfo, TcpState, set_tcp_max_segment, tcp_info};
+pub use zero_copy::{MSG_ZEROCOPY, ZeroCopyNotice, zero_copy_notice};
 
 /// What is known of this machine and of this process's rights on it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -70,6 +70,8 @@ pub enum IntOption {
     /// Whether a connection of Multipath TCP is one, rather than TCP because the peer has no other: 1 or 0 (`TCP_IS_MPTCP`, Linux
     /// 5.16). Only to be read.
     IsMultipath,
+    /// Whether sends may hand memory over instead of copying it (`SO_ZEROCOPY`, Linux 4.14): 1 or 0.
+    ZeroCopy,
 }
 
 /// Always DF (`IP_PMTUDISC_DO`).
@@ -87,10 +89,11 @@ impl IntOption {
             IntOption::DelayedAckMicros => "TCP_DELACK_MAX_US",
             IntOption::MtuDiscover => "IP_MTU_DISCOVER",
             IntOption::IsMultipath => "TCP_IS_MPTCP",
+            IntOption::ZeroCopy => "SO_ZEROCOPY",
         }
     }
 
-    /// Its level and its number; those that libc does not have yet are of `include/uapi/linux/tcp.h`.
+    /// Its level and its number; those that libc does not have are of the kernel's `include/uapi`, linux/tcp.h and asm-generic/socket.h.
     const fn number(self) -> (libc::c_int, libc::c_int) {
         match self {
             IntOption::SynCount => (libc::IPPROTO_TCP, libc::TCP_SYNCNT),
@@ -99,6 +102,7 @@ impl IntOption {
             IntOption::RtoMinMicros => (libc::IPPROTO_TCP, 45),
             IntOption::DelayedAckMicros => (libc::IPPROTO_TCP, 46),
             IntOption::MtuDiscover => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
+            IntOption::ZeroCopy => (libc::SOL_SOCKET, 60),
         }
     }
 }
@@ -187,9 +191,11 @@ mod tests {
     fn whole_numbers_are_read_back() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let fd = listener.as_fd();
-        for (option, value) in
-            [(IntOption::SynCount, 3), (IntOption::MtuDiscover, MTU_DISCOVER_DONT)]
-        {
+        for (option, value) in [
+            (IntOption::SynCount, 3),
+            (IntOption::MtuDiscover, MTU_DISCOVER_DONT),
+            (IntOption::ZeroCopy, 1),
+        ] {
             assert_ne!(int_option(fd, option).unwrap(), value, "{option:?}");
             set_int_option(fd, option, value).unwrap();
             assert_eq!(int_option(fd, option).unwrap(), value, "{option:?}");

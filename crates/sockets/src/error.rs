@@ -119,6 +119,10 @@ impl SocketsError {
                 "set the sysctl net.mptcp.enabled to 1 in the namespace of the port, use a kernel with CONFIG_MPTCP, or leave \
                  'multipath' out"
             ),
+            SocketsError::Option { option: option @ "SO_ZEROCOPY", error, .. } => fault!(
+                "this machine cannot send without a copy: the system refuses {option}: {error}";
+                "leave 'zero-copy' out: it needs Linux 4.14, and TCP that is not Multipath TCP"
+            ),
             SocketsError::Option {
                 option,
                 value,

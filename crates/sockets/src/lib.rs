@@ -3,7 +3,7 @@
 //! One stack belongs to one thread and shares nothing: thousands of non-blocking sockets behind one epoll (`poller.rs`), each with
 //! its place in its own stream (`socket.rs`). No memory is allocated for an event. What is asked of TCP is a [`Profile`] of plain
 //! data, tried before the start; what this machine allows (descriptors, ports) is read in [`machine`]. Programs are known by the
-//! trait alone. Begin reading in `stack.rs`; `udp/` is the same with datagrams: [`UdpStack`].
+//! trait alone; what they send and never changes may be handed to the kernel without a copy (`zero_copy.rs`). Begin reading in `stack.rs`; `udp/` is the same with datagrams: [`UdpStack`].
 
 mod error;
 pub mod machine;
@@ -16,9 +16,11 @@ mod stack;
 #[cfg(test)]
 mod tests;
 mod udp;
+mod zero_copy;
 
 pub use error::SocketsError;
 pub use poller::{Poller, clock};
 pub use profile::{KeepAlive, Profile, check_profile};
 pub use stack::{Counters, HostStack, Limits};
 pub use udp::{UdpCounters, UdpProfile, UdpStack};
+pub use zero_copy::{ConstantMemory, ZeroCopyCounters};

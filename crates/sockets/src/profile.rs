@@ -16,6 +16,7 @@ use wirebeat_units::{BitRate, Bytes, Nanos};
 
 use crate::error::SocketsError;
 use crate::machine;
+use crate::zero_copy::ConstantMemory;
 
 /// What is asked of TCP. `None`: as the system has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub struct Profile {
     pub delayed_ack: Option<Nanos>,
     /// Whether connections are of Multipath TCP (`IPPROTO_MPTCP`), where the peer has it too.
     pub multipath: bool,
+    /// What is sent out of this memory is handed to the kernel instead of copied (`SO_ZEROCOPY`). `None`: all is copied.
+    pub zero_copy: Option<ConstantMemory>,
     /// Listeners share their address with those of other stacks, one for each core (`SO_REUSEPORT`); the kernel spreads
     /// connections over them.
     pub shared_port: bool,
@@ -151,6 +154,10 @@ impl TriedProfile {
         if let Some(rate) = *pacing {
             let set = || system(set_max_pacing_rate(socket.as_fd(), rate));
             option("SO_MAX_PACING_RATE", rate, set)?;
+        }
+        if self.profile.zero_copy.is_some() {
+            let set = || system(set_int_option(socket.as_fd(), IntOption::ZeroCopy, 1));
+            option(IntOption::ZeroCopy.name(), 1, set)?;
         }
         self.set_times(socket)?;
         self.set_ip(socket, family)

@@ -13,12 +13,14 @@ use rustix::net::{
     RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown, sockopt,
 };
 use wirebeat_converse::stack::{
-    Connection, ConnectionSample, ConnectionStats, Programs, Reason, SessionKey,
+    Connection, ConnectionSample, ConnectionStats, ProfileId, Programs, Reason, SessionKey,
 };
 use wirebeat_host::{TcpInfo, TcpState, tcp_info};
 use wirebeat_units::Nanos;
 
 use crate::error::reason;
+use crate::profile::Profile;
+use crate::zero_copy::{ConstantMemory, HAND_OVER, ZeroCopyCounters};
 
 /// Bytes that a connection sends, and receives, before others get their turn.
 const BUDGET: usize = 256 << 10;
@@ -62,6 +64,8 @@ pub(crate) enum Next {
 pub(crate) struct TcpSocket {
     pub fd: OwnedFd,
     pub session: SessionKey,
+    /// What is asked of it.
+    pub profile: ProfileId,
     /// Whether it is among those with work to do.
     pub queued: bool,
     /// Bytes that the kernel has taken over.
@@ -70,8 +74,10 @@ pub(crate) struct TcpSocket {
     told_retransmits: u32,
     /// Of Multipath TCP: what the kernel tells is of its first path, and forgotten when that is closed.
     multipath: bool,
+    /// Whether it hands memory over: then its error queue tells of it.
+    zero_copy: bool,
     /// Opened from here: the peer's acknowledgements count our SYN.
-    opened_here: bool,
+    pub opened_here: bool,
     established: bool,
     /// There may be bytes to read, or the end.
     readable: bool,
@@ -98,6 +104,9 @@ pub(crate) struct Worker<'a> {
     pub number: Connection,
     pub buffers: &'a mut Buffers,
     pub programs: &'a mut dyn Programs,
+    /// Memory that the kernel may be handed, where it may.
+    pub constant: Option<&'a ConstantMemory>,
+    pub zero_copies: &'a mut ZeroCopyCounters,
     /// Bytes moved, both ways.
     pub moved: usize,
 }
@@ -108,10 +117,12 @@ impl TcpSocket {
         TcpSocket {
             fd,
             session,
+            profile: ProfileId(0),
             queued: false,
             sent: 0,
             told_retransmits: 0,
             multipath: false,
+            zero_copy: false,
             opened_here: true,
             established: false,
             readable: false,
@@ -136,20 +147,27 @@ impl TcpSocket {
         }
     }
 
-    /// The same, of Multipath TCP or not.
+    /// The same, with what is asked of it.
     #[must_use]
-    pub fn of_multipath(self, multipath: bool) -> Self {
-        TcpSocket { multipath, ..self }
+    pub fn of_profile(self, profile: ProfileId, asked: Option<&Profile>) -> Self {
+        TcpSocket {
+            profile,
+            multipath: asked.is_some_and(|asked| asked.multipath),
+            zero_copy: asked.is_some_and(|asked| asked.zero_copy.is_some()),
+            ..self
+        }
     }
 
     /// Keeps what an event said.
     pub fn note(&mut self, flags: EventFlags) {
-        let last = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+        let error = flags.contains(EventFlags::ERR);
+        // with a hang-up, or it may be no more than a notification about memory that was handed over
+        let last = flags.contains(EventFlags::HUP) || error && !self.zero_copy;
         let last_words = last || flags.contains(EventFlags::RDHUP);
         self.readable |= last_words || flags.contains(EventFlags::IN);
         self.writable |= last || flags.contains(EventFlags::OUT);
         self.last_words |= last_words;
-        self.broken |= flags.contains(EventFlags::ERR);
+        self.broken |= error;
     }
 
     /// The program has something to send.
@@ -185,12 +203,14 @@ impl TcpSocket {
                 Err(reason) => self.fails(reason),
             };
         }
-        if let Some(reason) = self.fault.or_else(|| self.error()) {
+        if let Some(reason) = self.fault.or_else(|| self.error(worker)) {
             return self.ends(reason);
         }
         match self.send(worker) {
             Ok(true) => Next::Again,
             Ok(false) if self.fin_sent && self.peer_closed => self.closes(),
+            // there is more in the error queue
+            Ok(false) if self.broken => Next::Again,
             Ok(false) => Next::Wait,
             Err(reason) => self.fails(reason),
         }
@@ -217,12 +237,16 @@ impl TcpSocket {
         Ok(self.established)
     }
 
-    /// The socket's error, if an event pointed to one.
-    fn error(&mut self) -> Option<Reason> {
+    /// The socket's error, if an event pointed to one. Where memory is handed over, it may have pointed to a notification instead.
+    fn error(&mut self, worker: &mut Worker<'_>) -> Option<Reason> {
         if !std::mem::take(&mut self.broken) {
             return None;
         }
-        sockopt::socket_error(&self.fd).ok()?.err().map(reason)
+        let error = sockopt::socket_error(&self.fd).ok()?.err().map(reason);
+        if error.is_none() && self.zero_copy {
+            self.broken = worker.zero_copies.read(&self.fd);
+        }
+        error
     }
 
     /// Reads while there is something to read and room for it; `true`: there is more than the budget.
@@ -301,7 +325,7 @@ impl TcpSocket {
     /// Writes what the program gives next, at most so many bytes: how many it gave, and how many the kernel took.
     fn write(&self, worker: &mut Worker<'_>, most: usize) -> (usize, Result<usize, Errno>) {
         let Buffers { scratch, gathered, .. } = &mut *worker.buffers;
-        let (session, flags) = (self.session, SendFlags::NOSIGNAL);
+        let (session, mut flags) = (self.session, SendFlags::NOSIGNAL);
         let mut filled = 0;
         // Small pieces are copied together until a large one follows, which is not copied.
         while let Some(room) = gathered.get_mut(filled..).filter(|room| !room.is_empty()) {
@@ -309,6 +333,21 @@ impl TcpSocket {
             let piece = piece.get(..most - filled).unwrap_or(piece);
             if piece.is_empty() {
                 break;
+            }
+            if worker.constant.is_some_and(|memory| memory.hands_over(piece)) {
+                if filled > 0 {
+                    // What was gathered is copied, and leaves in one segment with what is handed over next.
+                    flags |= SendFlags::MORE;
+                    break;
+                }
+                match send(&self.fd, piece, flags | HAND_OVER) {
+                    // The kernel lacks room to keep account of it, or may not pin more pages: this piece is copied.
+                    Err(Errno::NOBUFS) => worker.zero_copies.no_room += 1,
+                    written => {
+                        worker.zero_copies.sends += u64::from(written.is_ok());
+                        return (piece.len(), written);
+                    }
+                }
             }
             if piece.len() > room.len() {
                 let head = gathered.get(..filled).unwrap_or_default();
@@ -391,6 +430,13 @@ impl TcpSocket {
             retransmitted: info.retransmits.saturating_sub(self.told_retransmits).into(),
             acked: self.acked(info).min(self.sent),
             in_flight: 0,
+        }
+    }
+
+    /// Reads what the kernel has told of memory that was handed over, before the socket is closed.
+    pub fn read_last_notices(&self, counters: &mut ZeroCopyCounters) {
+        if self.zero_copy {
+            counters.read_last(&self.fd);
         }
     }
 

@@ -26,6 +26,7 @@ use crate::poller::{Poller, clock};
 use crate::profile::{Profile, TriedProfile, system};
 use crate::slab::Slab;
 use crate::socket::{Buffers, Next, TcpSocket, WATCHED, Worker};
+use crate::zero_copy::ZeroCopyCounters;
 
 /// Connections that a listener accepts in a turn.
 const ACCEPTS: usize = 64;
@@ -85,6 +86,19 @@ struct Listener {
     ready: bool,
 }
 
+/// Sends without a copy of one profile, by who opened the connection.
+#[derive(Clone, Copy, Debug, Default)]
+struct ZeroCopies {
+    opened: ZeroCopyCounters,
+    accepted: ZeroCopyCounters,
+}
+
+impl ZeroCopies {
+    fn of(&mut self, socket: &TcpSocket) -> &mut ZeroCopyCounters {
+        if socket.opened_here { &mut self.opened } else { &mut self.accepted }
+    }
+}
+
 /// The sockets of one thread as a [`Stack`]. Dropping it resets all connections.
 #[derive(Debug)]
 pub struct HostStack {
@@ -99,6 +113,8 @@ pub struct HostStack {
     accepts_again: Option<Nanos>,
     buffers: Buffers,
     counters: Counters,
+    /// One for each profile.
+    zero_copies: Vec<ZeroCopies>,
 }
 
 impl HostStack {
@@ -107,10 +123,12 @@ impl HostStack {
     /// # Errors
     /// A profile that the system refuses; no epoll.
     pub fn new(profiles: Vec<Profile>, limits: Limits) -> Result<HostStack, SocketsError> {
-        let tried: Result<_, _> = profiles.into_iter().map(TriedProfile::new).collect();
+        let tried: Result<Vec<_>, _> = profiles.into_iter().map(TriedProfile::new).collect();
+        let profiles = tried?;
         Ok(HostStack {
             poller: Poller::new().map_err(SocketsError::Setup)?,
-            profiles: tried?,
+            zero_copies: vec![ZeroCopies::default(); profiles.len()],
+            profiles,
             limits,
             listeners: Vec::new(),
             sockets: Slab::new(),
@@ -156,6 +174,14 @@ impl HostStack {
         self.counters
     }
 
+    /// What became of sends without a copy, of the connections that were opened from here with a profile and of those that were
+    /// accepted; `None` where it has no such sends.
+    pub fn zero_copies(&self, profile: ProfileId) -> Option<[ZeroCopyCounters; 2]> {
+        let at = usize::from(profile.0);
+        self.profiles.get(at)?.profile.zero_copy.as_ref()?;
+        self.zero_copies.get(at).map(|of| [of.opened, of.accepted])
+    }
+
     #[cfg(test)]
     pub(crate) fn sockets(&self) -> impl Iterator<Item = &TcpSocket> {
         self.sockets.iter()
@@ -175,7 +201,7 @@ impl HostStack {
         match opened {
             Ok(fd) => {
                 let socket = TcpSocket::opening(fd, session);
-                let socket = socket.of_multipath(self.is_multipath(attempt.profile));
+                let socket = socket.of_profile(attempt.profile, self.asked(attempt.profile));
                 let number = self.sockets.insert(socket);
                 programs.opening(now, session, Connection(number));
             }
@@ -186,9 +212,8 @@ impl HostStack {
         }
     }
 
-    fn is_multipath(&self, profile: ProfileId) -> bool {
-        let tried = self.profiles.get(usize::from(profile.0));
-        tried.is_some_and(|tried| tried.profile.multipath)
+    fn asked(&self, profile: ProfileId) -> Option<&Profile> {
+        self.profiles.get(usize::from(profile.0)).map(|tried| &tried.profile)
     }
 
     /// A socket that is on its way to be connected, watched under the number that comes next.
@@ -253,7 +278,8 @@ impl HostStack {
                 Some(session) => {
                     self.counters.accepted += 1;
                     let socket = TcpSocket::accepted(fd, session);
-                    self.sockets.insert(socket.of_multipath(self.is_multipath(profile)));
+                    let socket = socket.of_profile(profile, self.asked(profile));
+                    self.sockets.insert(socket);
                 }
                 None => {
                     self.counters.unwanted += 1;
@@ -300,8 +326,18 @@ impl HostStack {
     /// Lets a connection work; returns the bytes that it moved.
     fn work(&mut self, number: u32, now: Nanos, programs: &mut dyn Programs) -> usize {
         let Some(socket) = self.sockets.get_mut(number) else { return 0 };
-        let buffers = &mut self.buffers;
-        let mut worker = Worker { now, number: Connection(number), buffers, programs, moved: 0 };
+        let at = usize::from(socket.profile.0);
+        let asked = self.profiles.get(at).map(|tried| &tried.profile);
+        let Some(zero_copies) = self.zero_copies.get_mut(at) else { return 0 };
+        let mut worker = Worker {
+            now,
+            number: Connection(number),
+            buffers: &mut self.buffers,
+            programs,
+            constant: asked.and_then(|asked| asked.zero_copy.as_ref()),
+            zero_copies: zero_copies.of(socket),
+            moved: 0,
+        };
         let next = socket.work(&mut worker);
         let moved = worker.moved;
         match next {
@@ -324,6 +360,9 @@ impl HostStack {
         let End { number, now, reason } = end;
         let Some(socket) = self.sockets.remove(number) else { return };
         let stats = stats.unwrap_or_else(|| socket.stats());
+        if let Some(of) = self.zero_copies.get_mut(usize::from(socket.profile.0)) {
+            socket.read_last_notices(of.of(&socket));
+        }
         if matches!(reason, Reason::Aborted | Reason::Failed(_) | Reason::Unreachable) {
             socket.reset_at_close();
         }

@@ -10,7 +10,7 @@ use crate::rust::{Code, Token};
 use crate::workspace::Workspace;
 
 /// Where `unsafe` may stand, from the root of the repository.
-const UNSAFE: [&str; 11] = [
+const UNSAFE: [&str; 12] = [
     "crates/engine-linux/",
     "crates/engine-dpdk/",
     "crates/host/src/card/ioctl.rs",
@@ -18,6 +18,7 @@ const UNSAFE: [&str; 11] = [
     "crates/host/src/large_pages.rs",
     "crates/host/src/socket_options.rs",
     "crates/host/src/tcp_info.rs",
+    "crates/host/src/zero_copy.rs",
     "crates/packetdrill/src/abi.rs",
     "crates/stack/src/prefetch.rs",
     "crates/testbed/src/card_clock.rs",

@@ -12,7 +12,7 @@ use crate::model::{
     Expectation, FindingKind, PlannedActual, SessionBytes, SessionConnections, SessionDatagrams,
     SessionEnd, SessionEnds, SessionFrames, SessionInterval, SessionIntervals, SessionMessages,
     SessionMisbehaviour, SessionOneWay, SessionPairs, SessionRates, SessionReport, SessionSegments,
-    SessionStarts, SessionTimes, SessionTls, Stats, StatusCount, TlsFailures,
+    SessionStarts, SessionTimes, SessionTls, SessionZeroCopy, Stats, StatusCount, TlsFailures,
 };
 
 /// The name of all groups together; a group may have it too, and is told from them by where it stands.
@@ -63,6 +63,8 @@ pub struct SessionGroup {
     pub summary: SessionSummary,
     /// Frames that were sent for it, where that is counted.
     pub frames: Option<SessionFrames>,
+    /// Sends without a copy, where they were asked for.
+    pub zero_copy: Option<SessionZeroCopy>,
     /// What it counted of datagrams, where its sessions are streams over UDP.
     pub datagrams: Option<SessionDatagrams>,
     /// What it did over time.
@@ -124,6 +126,7 @@ fn total(groups: &[SessionGroup], end: SessionEnd, duration: Nanos) -> Option<Se
     };
     let mut summary = SessionSummary::default();
     let (mut frames, mut datagrams) = (None::<SessionFrames>, None::<SessionDatagrams>);
+    let zero_copy = all().filter_map(|group| group.zero_copy).reduce(SessionZeroCopy::and);
     for group in all() {
         summary.merge(&group.summary);
         // those of single sessions are of their groups, and a status is a word of one protocol
@@ -150,6 +153,7 @@ fn total(groups: &[SessionGroup], end: SessionEnd, duration: Nanos) -> Option<Se
         program: human::counted(count as u64, "group"),
         summary,
         frames,
+        zero_copy,
         datagrams,
         under_way,
         starting,
@@ -211,6 +215,7 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
             retransmitted: counts.retransmitted_segments,
         },
         frames: group.frames,
+        zero_copy: group.zero_copy,
         datagrams: group.datagrams,
         one_way: one_way(&group.summary),
         tls: group.has_tls.then(|| tls(&group.summary)),

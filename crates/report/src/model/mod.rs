@@ -41,7 +41,7 @@ pub use session::{
     PlannedActual, SessionBytes, SessionConnections, SessionDatagrams, SessionEnd, SessionEnds,
     SessionFrames, SessionInterval, SessionIntervals, SessionMessages, SessionMisbehaviour,
     SessionOneWay, SessionPairs, SessionRates, SessionReport, SessionSegments, SessionStarts,
-    SessionTimes, SessionTls, StatusCount, TlsFailures,
+    SessionTimes, SessionTls, SessionZeroCopy, StatusCount, TlsFailures,
 };
 pub use stack::{
     StackArrivals, StackBytes, StackConflict, StackDatagrams, StackInterval, StackLink,

@@ -65,6 +65,9 @@ pub struct SessionReport {
     /// Frames that this end sent for them; absent with the system's TCP, which tells nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<SessionFrames>,
+    /// Sends without a copy; absent where they were not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zero_copy: Option<SessionZeroCopy>,
     /// Datagrams, where sessions are streams over UDP (a test of iperf3); absent over TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<SessionDatagrams>,
@@ -143,6 +146,33 @@ pub struct SessionFrames {
     pub sent: u64,
     /// Their bytes, with FCS.
     pub sent_bytes: u64,
+}
+
+/// Sends that handed memory to the system instead of having it copied (`SO_ZEROCOPY`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionZeroCopy {
+    /// Sends whose memory was handed over.
+    pub sends: u64,
+    /// Those of them that the system is known to be done with.
+    pub told: u64,
+    /// Those of the told that it copied after all, as it always does where packets stay on this machine (loopback, veth).
+    pub copied: u64,
+    /// Sends that were copied, because the system had no room to keep account of another one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub no_room: u64,
+}
+
+impl SessionZeroCopy {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: SessionZeroCopy) -> SessionZeroCopy {
+        SessionZeroCopy {
+            sends: self.sends.saturating_add(other.sends),
+            told: self.told.saturating_add(other.told),
+            copied: self.copied.saturating_add(other.copied),
+            no_room: self.no_room.saturating_add(other.no_room),
+        }
+    }
 }
 
 /// An end of sessions.

@@ -11,7 +11,8 @@ use crate::columns::sent_bits_per_second;
 use crate::human;
 use crate::model::{
     PlannedActual, Report, SessionDatagrams, SessionEnd, SessionMisbehaviour, SessionOneWay,
-    SessionPairs, SessionRates, SessionReport, SessionTimes, SessionTls, Stats, StatusCount,
+    SessionPairs, SessionRates, SessionReport, SessionTimes, SessionTls, SessionZeroCopy, Stats,
+    StatusCount,
 };
 
 /// Groups that are shown; the rest are in the JSON form.
@@ -45,6 +46,7 @@ fn group(group: &SessionReport, style: Style) -> String {
     line(&mut out, "  pairs: ", &group.pairs.as_ref().map_or_else(String::new, pairs));
     line(&mut out, "  datagrams: ", &group.datagrams.as_ref().map_or_else(String::new, datagrams));
     line(&mut out, "  one way: ", &group.one_way.as_ref().map_or_else(String::new, one_way));
+    line(&mut out, "  zero copy: ", &group.zero_copy.as_ref().map_or_else(String::new, zero_copy));
     line(&mut out, "  TLS: ", &group.tls.as_ref().map_or_else(String::new, tls));
     let misbehaved = group.misbehaviour.as_ref().map_or_else(String::new, misbehaviour);
     line(&mut out, "  misbehaviour: ", &misbehaved);
@@ -152,6 +154,25 @@ fn counters(group: &SessionReport) -> Vec<Block> {
     let mut blocks = vec![begun, ended, data];
     blocks.retain(|block| !block.is_empty());
     blocks
+}
+
+/// "1,200 sends, 1,200 of them copied by the system (loopback and veth always copy)".
+fn zero_copy(of: &SessionZeroCopy) -> String {
+    let mut said = human::counted(of.sends, "send");
+    if of.copied > 0 {
+        let copied = human::count(of.copied);
+        said += &format!(", {copied} of them copied by the system (loopback and veth always copy)");
+    }
+    let untold = of.sends.saturating_sub(of.told);
+    if untold > 0 {
+        said += &format!(", {} of them not told of before the end", human::count(untold));
+    }
+    if of.no_room > 0 {
+        let no_room = human::count(of.no_room);
+        said +=
+            &format!("; {no_room} more copied for want of room (net.core.optmem_max, ulimit -l)");
+    }
+    said
 }
 
 /// "1,000 handshakes, 990 resumed, 3 failed (2 certificate, 1 alert); TLS13_AES_256_GCM_SHA384".

@@ -2,12 +2,14 @@
 
 use std::fmt::Debug;
 
-use wirebeat_converse::stack::{Action, Connection, Programs, Stack};
+use wirebeat_converse::End;
+use wirebeat_converse::stack::{Action, Connection, ProfileId, Programs, Stack};
 use wirebeat_endpoint::OwnStack;
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::port::{RxPort, TxPort};
 use wirebeat_meter::connections::ConnectionSample;
-use wirebeat_sockets::{HostStack, UdpStack};
+use wirebeat_report::model::SessionZeroCopy;
+use wirebeat_sockets::{HostStack, UdpStack, ZeroCopyCounters};
 use wirebeat_tls::{Ends, TlsStack};
 use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::values::session::{StackChoice, Transport};
@@ -46,11 +48,25 @@ pub(crate) trait Carrier: Stack + Debug {
     fn done_so_far(&self) -> Option<StackLook> {
         None
     }
+    /// What became of sends without a copy of a group's clients and of its servers; `None` where none were asked for.
+    fn zero_copies(&self, _group: ProfileId) -> Option<[SessionZeroCopy; 2]> {
+        None
+    }
 }
 
 impl Carrier for HostStack {
     fn counted(&self) -> Option<Counted> {
         None
+    }
+
+    fn zero_copies(&self, group: ProfileId) -> Option<[SessionZeroCopy; 2]> {
+        let counters = HostStack::zero_copies(self, group)?;
+        Some(counters.map(|ZeroCopyCounters { sends, told, copied, no_room }| SessionZeroCopy {
+            sends,
+            told,
+            copied,
+            no_room,
+        }))
     }
 }
 
@@ -85,6 +101,10 @@ impl Carrier for TlsStack<AnyCarrier> {
 
     fn done_so_far(&self) -> Option<StackLook> {
         self.stack.0.done_so_far()
+    }
+
+    fn zero_copies(&self, group: ProfileId) -> Option<[SessionZeroCopy; 2]> {
+        self.stack.0.zero_copies(group)
     }
 }
 
@@ -137,4 +157,21 @@ impl Stack for AnyCarrier {
     fn broken(&mut self) -> Option<Fault> {
         self.0.broken()
     }
+}
+
+/// What became of sends without a copy, at the ends of `groups` that are of this thread.
+pub(super) fn zero_copies(
+    groups: &[SessionGroup],
+    stack: &dyn Carrier,
+) -> Vec<(usize, End, SessionZeroCopy)> {
+    let of = |(number, group): (u16, &SessionGroup)| {
+        let [client, server] = stack.zero_copies(ProfileId(number))?;
+        let ends = [
+            (End::Client, client, group.client.is_some()),
+            (End::Server, server, group.server.is_some()),
+        ];
+        let mine = ends.into_iter().filter(|(_, _, is_mine)| *is_mine);
+        Some(mine.map(move |(end, counters, _)| (usize::from(number), end, counters)))
+    };
+    (0..).zip(groups).filter_map(of).flatten().collect()
 }

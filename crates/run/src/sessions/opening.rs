@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use wirebeat_converse::stack::ProfileId;
 use wirebeat_engine_linux::affinity;
-use wirebeat_sockets::{HostStack, KeepAlive, Limits, Profile, SocketsError, UdpProfile, UdpStack};
+use wirebeat_sockets::{
+    ConstantMemory, HostStack, KeepAlive, Limits, Profile, SocketsError, UdpProfile, UdpStack,
+};
 use wirebeat_tls::Ends;
 use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::schedule::Shard;
@@ -16,6 +18,19 @@ use super::worker::Job;
 
 /// Connections that wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
 const BACKLOG: u32 = 65_535;
+
+/// What both ends of a group send and never changes: generated data, files, and the bytes of captures and steps.
+fn constant(group: &SessionGroup) -> ConstantMemory {
+    let scripts = group.client.iter().chain(&group.server);
+    let pieces = scripts.flat_map(|script| {
+        // one with the length in it is made for each message
+        let heads = script.messages.iter().filter(|message| message.length_at.is_none());
+        let heads = heads.map(|message| &message.head);
+        [&script.pattern].into_iter().chain(&script.content).chain(heads).cloned()
+    });
+    ConstantMemory::new(pieces)
+}
+
 fn profile(group: &SessionGroup, core: Shard) -> Profile {
     let tcp = &group.tcp;
     Profile {
@@ -39,6 +54,7 @@ fn profile(group: &SessionGroup, core: Shard) -> Profile {
         rto_max: tcp.rto.max,
         delayed_ack: tcp.delayed_ack,
         multipath: tcp.multipath,
+        zero_copy: tcp.zero_copy.then(|| constant(group)),
         shared_port: core.cores > 1,
     }
 }

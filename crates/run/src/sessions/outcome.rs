@@ -9,7 +9,9 @@ use wirebeat_meter::session::{SessionCounts, SessionSummary, SessionTime};
 use wirebeat_report::assemble::{
     Clocks, RunFacts, SessionGroup as Group, SessionIntervalCounts, assemble,
 };
-use wirebeat_report::model::{Change, End, FindingKind, Json, Report, SessionEnd, SessionFrames};
+use wirebeat_report::model::{
+    Change, End, FindingKind, Json, Report, SessionEnd, SessionFrames, SessionZeroCopy,
+};
 use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::scenario::Scenario;
 use wirebeat_traffic::values::session::{Pairing, StackChoice, Transport};
@@ -68,6 +70,7 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
         }
         group.paired_with = places.iter().position(|place| *place == (number, other));
         group.summary = summary.clone();
+        group.zero_copy = zero_copy(&finished, (number, side));
         group.frames = frames(&counted, (run.sessions.groups.len(), number), side);
         if plan.pair == Pairing::Payload && side == SessionEnd::Client {
             group.pairs = pairs::of(summary, summaries.get(&(number, other)));
@@ -167,6 +170,13 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
     let mut report = assemble(run_facts, None, None);
     report.mix = mix::of(&run.scenario, &run.sessions, &report);
     report
+}
+
+/// Sends without a copy of one end of a group, on all cores; `None` where they were not asked for.
+fn zero_copy(finished: &[Finished], of: (usize, SessionEnd)) -> Option<SessionZeroCopy> {
+    let all = finished.iter().flat_map(|worker| &worker.zero_copies);
+    let mine = all.filter(|(group, end, _)| (*group, super::of(*end)) == of);
+    mine.map(|(.., counters)| *counters).reduce(SessionZeroCopy::and)
 }
 
 /// Frames that all cores of all ports sent for one end of group `number` of so many; `None` where our own TCP had no part in it.

@@ -238,6 +238,7 @@ impl Ready {
             last: self.counts(),
             last_times: self.response_times(),
             error: self.error(),
+            ..Finished::default()
         }
     }
 

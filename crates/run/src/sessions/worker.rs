@@ -14,12 +14,13 @@ use wirebeat_meter::connections::ConnectionGauges;
 use wirebeat_meter::session::{SessionCounts, SessionSummary};
 use wirebeat_meter::summary::Distribution;
 use wirebeat_netlink::Namespace;
+use wirebeat_report::model::SessionZeroCopy;
 use wirebeat_tls::Ends;
 use wirebeat_traffic::program::script::{SessionGroup, Sessions};
 use wirebeat_traffic::schedule::Shard;
 use wirebeat_units::{Fault, Nanos};
 
-use super::carrier::{AnyCarrier, Carriage, Carrier};
+use super::carrier::{AnyCarrier, Carriage, Carrier, zero_copies};
 use super::counted::{Counted, StackLook};
 use super::opening::open;
 use super::sample_times::SampleTimes;
@@ -213,6 +214,8 @@ pub(super) struct Finished {
     pub(super) summaries: Vec<(usize, End, SessionSummary)>,
     /// What our own TCP counted, by the names of ports.
     pub(super) counted: Vec<(String, Counted)>,
+    /// Sends without a copy, by the numbers of groups that have any.
+    pub(super) zero_copies: Vec<(usize, End, SessionZeroCopy)>,
     /// When it ended, where that was on a virtual clock.
     pub(super) ended: Option<Nanos>,
     /// The counts at the end, likewise.
@@ -497,9 +500,11 @@ fn run(
     };
     let error = turning.run().map(|fault| fault.to_string());
     let counted = turning.converse.stack.0.counted();
+    let zero_copies = zero_copies(&job.sessions.groups, &*turning.converse.stack.0);
     Finished {
         summaries: turning.converse.programs.summaries(),
         counted: counted.into_iter().map(|counted| (job.port.clone(), counted)).collect(),
+        zero_copies,
         error,
         ..Finished::default()
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use pcap_file::pcapng::{Block, PcapNgReader};
+use wirebeat_report::format::Rendering;
 use wirebeat_report::model::{Report, SessionConnections, SessionEnd};
 use wirebeat_run::{Options, Silent, Stop, prepare};
 use wirebeat_stack::segment::{Checksum, Flags, Segment};
@@ -244,4 +245,38 @@ fn open_connections_of_the_systems_tcp_are_seen_in_each_interval() {
     let told = told.filter(|of| of.end == SessionEnd::Client);
     let told: u64 = told.map(|of| of.retransmitted_segments).sum();
     assert_eq!(told, client.segments.retransmitted);
+}
+
+#[test]
+fn data_is_handed_over_and_arrives_and_the_system_tells_that_it_copied() {
+    require!(Capability::NetworkNamespaces);
+    let bed = cable();
+    let report = run(
+        &bed,
+        "ports: { a: { namespace: a, addresses: [\"{A}\"] }, b: { namespace: b, addresses: [\"{B}\"] } }\nsessions:\n  \
+         bulk: { from: a, to: b, servers: { ports: 5001 }, tcp: { zero-copy: true }, program: { bulk: { bytes: 20MB, direction: both } }, users: 2, count: 4 }\n  \
+         web: { from: a, to: b, servers: { ports: 80 }, tcp: { zero-copy: true }, program: { http: { size: 100kB, requests: 3 } }, rate: 50/s, count: 20 }\n  \
+         plain: { from: a, to: b, servers: { ports: 81 }, program: { http: { size: 100kB } }, rate: 50/s, count: 20 }\nrun: { time: 5s }\n",
+        &Stop::new(),
+    );
+    balances(&report);
+    for (name, sessions, bytes) in [("bulk", 4, 80_000_000), ("web", 20, 60 * 100_000)] {
+        for end in [SessionEnd::Client, SessionEnd::Server] {
+            assert_eq!(side(&report, name, end).ends.in_order, sessions, "{name} {end:?}");
+            assert_eq!(side(&report, name, end).messages.damaged, 0, "{name} {end:?}");
+        }
+        assert_eq!(side(&report, name, SessionEnd::Client).bytes.verified, bytes, "{name}");
+        let sends = side(&report, name, SessionEnd::Server).zero_copy.unwrap();
+        assert!(sends.sends > 0, "{name}: {sends:?}");
+        assert_eq!((sends.told, sends.copied), (sends.sends, sends.sends), "over veth: {sends:?}");
+    }
+    let requests = side(&report, "web", SessionEnd::Client).zero_copy.unwrap();
+    assert_eq!((requests.sends, requests.no_room), (0, 0), "requests are short");
+    assert_eq!(side(&report, "plain", SessionEnd::Server).zero_copy, None);
+    let text = wirebeat_report::text::report(&report, Rendering::default());
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains("of them copied by the system (loopback and veth always copy)"),
+        "{text}"
+    );
 }

@@ -82,7 +82,9 @@ fn a_thousand_connections_at_once() {
     }
     let echoed = |side: &Side| {
         let all = |session: &Session| match session.says {
-            Says::Pattern { bytes, .. } => session.heard == bytes && session.connection.is_some(),
+            Says::Pattern { bytes, .. } | Says::Constant { bytes, .. } => {
+                session.heard == bytes && session.connection.is_some()
+            }
             Says::Echo => true,
         };
         side.stack.open() == 1_000 && side.script.sessions.iter().all(all)

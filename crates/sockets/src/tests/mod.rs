@@ -7,9 +7,11 @@ mod exchange;
 mod profiles;
 mod trouble;
 mod udp;
+mod zero_copy;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wirebeat_converse::stack::{
@@ -26,8 +28,8 @@ const LOCAL: &str = "127.0.0.1:0";
 const ANYWHERE: &str = "0.0.0.0:0";
 
 /// Two periods of bytes that look like nothing in particular.
-fn pattern() -> &'static [u8] {
-    static PATTERN: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+fn pattern() -> &'static Arc<[u8]> {
+    static PATTERN: std::sync::OnceLock<Arc<[u8]>> = std::sync::OnceLock::new();
     PATTERN.get_or_init(|| {
         let byte = |at: usize| ((at % PERIOD) as u32).wrapping_mul(0x9e37_79b1).to_be_bytes()[0];
         (0..2 * PERIOD).map(byte).collect()
@@ -53,6 +55,8 @@ fn is_stream(offset: u64, bytes: &[u8]) -> bool {
 enum Says {
     /// So many bytes of the pattern, in pieces of at most so many, then FIN (or not).
     Pattern { bytes: u64, piece: usize, finish: bool },
+    /// The same bytes, of which the first `head` are made for each send, and the others are there already; then FIN (or not).
+    Constant { head: usize, bytes: u64, piece: usize, finish: bool },
     /// What it hears. FIN after the peer's.
     Echo,
 }
@@ -117,7 +121,7 @@ impl Script {
     fn begin(&mut self, key: SessionKey, connection: Connection) {
         let session = self.session(key);
         session.connection = Some(connection);
-        if let Says::Pattern { finish, .. } = session.says {
+        if let Says::Pattern { finish, .. } | Says::Constant { finish, .. } = session.says {
             let first = if finish { Action::Finish } else { Action::Send };
             self.actions.push_back(first(connection));
         }
@@ -186,6 +190,16 @@ impl Programs for Script {
                 } else {
                     &stream(offset)[..piece]
                 }
+            }
+            Says::Constant { head, bytes, piece, .. } => {
+                let left = usize::try_from(bytes - offset).unwrap();
+                let at = usize::try_from(offset).unwrap();
+                if at < head {
+                    let made = &mut scratch[..left.min(head - at)];
+                    made.copy_from_slice(&stream(offset)[..made.len()]);
+                    return made;
+                }
+                &stream(offset)[..left.min(piece).min(PERIOD)]
             }
             Says::Echo => &session.echo[offset as usize..],
         }

@@ -2,12 +2,13 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::io::Errno;
 use rustix::net::sockopt;
 use wirebeat_host::{IntOption, MTU_DISCOVER_DONT, int_option, max_pacing_rate, tcp_info};
 use wirebeat_units::{BitRate, Bytes, Nanos};
 
 use super::*;
-use crate::{KeepAlive, SocketsError, check_profile};
+use crate::{ConstantMemory, KeepAlive, SocketsError, check_profile};
 
 fn all_options() -> Profile {
     Profile {
@@ -265,4 +266,23 @@ fn an_open_connection_is_looked_at_and_a_closed_one_is_not() {
     client.script.actions.push_back(Action::Abort(connection));
     until(&mut [&mut client], |sides| sides[0].ended());
     assert_eq!(client.stack.look(connection), None);
+}
+
+#[test]
+fn both_ends_may_send_without_a_copy() {
+    let profile = Profile { zero_copy: Some(ConstantMemory::default()), ..Profile::default() };
+    with_both_ends(&profile, |fd, _| {
+        assert_eq!(int_option(fd.as_fd(), IntOption::ZeroCopy).unwrap(), 1);
+    });
+    with_both_ends(&Profile::default(), |fd, _| {
+        assert_eq!(int_option(fd.as_fd(), IntOption::ZeroCopy).unwrap(), 0);
+    });
+}
+
+#[test]
+fn a_machine_that_copies_all_is_told_with_the_remedy() {
+    let (option, value) = (IntOption::ZeroCopy.name(), "1".to_owned());
+    let error = SocketsError::Option { option, value, error: Errno::NOPROTOOPT };
+    assert!(error.to_string().contains("cannot send without a copy"), "{error}");
+    assert!(error.fault().hint.unwrap().contains("leave 'zero-copy' out"));
 }

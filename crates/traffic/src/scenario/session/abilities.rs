@@ -186,6 +186,27 @@ const LACKS: &[Lack] = &[
         remedy: "leave it out, or use 'stack: host'",
     },
     Lack {
+        stack: OWN,
+        key: "tcp.zero-copy",
+        is_asked: |spec| spec.tcp.zero_copy,
+        why: "our own TCP makes what it sends in the frames themselves, where nothing is copied",
+        remedy: "leave it out, or use 'stack: host'",
+    },
+    Lack {
+        stack: None,
+        key: "tcp.zero-copy",
+        is_asked: |spec| spec.tcp.zero_copy && spec.tls.is_some(),
+        why: "what TLS sends is made anew for each session, so there is nothing to hand over",
+        remedy: "leave 'zero-copy' or 'tls' out",
+    },
+    Lack {
+        stack: None,
+        key: "tcp.zero-copy",
+        is_asked: |spec| spec.tcp.zero_copy && spec.tcp.multipath,
+        why: "the system's Multipath TCP copies all that it sends",
+        remedy: "leave 'zero-copy' or 'multipath' out",
+    },
+    Lack {
         stack: None,
         key: "dont-fragment",
         is_asked: |spec| spec.dont_fragment.is_some() && speaks_ipv6(spec),
@@ -267,6 +288,7 @@ mod tests {
         (StackChoice::Own, "tcp: { pacing: 1Mbps }", "stack: host"),
         (StackChoice::Own, "tcp: { send-buffer: 64kB }", "stack: host"),
         (StackChoice::Own, "tcp: { multipath: true }", "stack: host"),
+        (StackChoice::Own, "tcp: { zero-copy: true }", "stack: host"),
     ];
 
     #[test]
@@ -279,7 +301,7 @@ mod tests {
             assert!(error.contains(&format!("sessions.s.{}", lack.key)), "{keys}: {error}");
             seen.insert(lack.why);
         }
-        // of both stacks, in the test below
+        // of both stacks, in the tests below
         let of_one = LACKS.iter().filter(|lack| lack.stack.is_some());
         assert_eq!(seen, of_one.map(|lack| lack.why).collect());
     }
@@ -309,6 +331,21 @@ mod tests {
             assert!(error.contains("sessions.s.tos") && error.contains("not both"), "{error}");
             assert!(read(stack, "tos: 256").is_err());
         }
+    }
+
+    #[test]
+    fn what_is_made_anew_or_copied_anyway_is_not_sent_without_a_copy() {
+        let refused = [
+            ("tcp: { zero-copy: true }\n    tls: true", "leave 'zero-copy' or 'tls' out"),
+            ("tcp: { zero-copy: true, multipath: true }", "leave 'zero-copy' or 'multipath' out"),
+            ("tcp: { zero-copy: true }\n    transport: udp", "over UDP"),
+        ];
+        for (keys, words) in refused {
+            let error = read(StackChoice::Host, keys).unwrap_err();
+            assert!(error.contains("sessions.s.tcp") && error.contains(words), "{keys}: {error}");
+        }
+        let asked = read(StackChoice::Host, "tcp: { zero-copy: true }").unwrap();
+        assert!(asked.sessions["s"].tcp.zero_copy);
     }
 
     #[test]

@@ -112,6 +112,9 @@ pub struct TcpSpec {
     /// Default: no.
     #[serde(skip_serializing_if = "is_default")]
     pub multipath: bool,
+    /// Whether generated data and files are handed to the system instead of copied into its buffers (`SO_ZEROCOPY`). Default: no.
+    #[serde(skip_serializing_if = "is_default")]
+    pub zero_copy: bool,
 }
 
 /// Probes of a connection that is idle.
