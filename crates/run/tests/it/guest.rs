@@ -4,6 +4,7 @@
 mod killed;
 mod link;
 mod netem;
+mod netem_sessions;
 mod pktgen;
 mod refused;
 mod scripts;

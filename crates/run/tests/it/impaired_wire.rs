@@ -45,7 +45,7 @@ fn was_bad(cable: &ImpairedCable) {
     }
 }
 
-fn agree(client: &SessionReport, server: &SessionReport, sessions: u64) {
+pub(super) fn agree(client: &SessionReport, server: &SessionReport, sessions: u64) {
     let name = &client.name;
     assert_eq!(client.ends.in_order, sessions, "{name}: {:?}", client.ends);
     assert_eq!(server.ends.in_order, sessions, "{name}: {:?}", server.ends);
@@ -165,18 +165,22 @@ fn our_own_tcp_and_the_systems_over_a_bad_wire() {
     was_bad(&cable);
 }
 
-/// Where the other end is not ours, it looks at each byte itself.
 #[test]
 fn the_system_receives_and_sends_each_byte_over_a_bad_wire() {
     require!(Capability::NetworkNamespaces, Capability::Tun, Capability::VirtualCable);
     let cable = bad(31);
-    let bed = &cable.bed;
+    sends_each_byte(&cable.bed, 3_000_000, 2_000_000);
+    was_bad(&cable);
+}
+
+/// Where the other end is not ours, it looks at each byte itself: four streams to it of so many bytes, and four to us and back.
+pub(super) fn sends_each_byte(bed: &Testbed, bulk: usize, echo: usize) -> Report {
     let (server, clients) = (first(bed, 77), free(bed, 100, 4));
     let listener = bed.b.namespace.run(|| TcpListener::bind((bed.b.ipv4, 5001)).unwrap()).unwrap();
     let text = format!(
         "ports: {{ {} }}\nsessions:\n  \
          bulk: {{ from: a, stack: own, clients: {{ addresses: {clients} }}, servers: {{ addresses: \"{{B}}\", ports: 5001 }}, \
-         program: {{ bulk: {{ bytes: 3MB }} }}, count: 4, timeout: 100s }}\n  \
+         program: {{ bulk: {{ bytes: {bulk}B }} }}, count: 4, timeout: 100s }}\n  \
          echo: {{ to: a, stack: own, servers: {{ addresses: {server}, ports: 7 }}, program: echo, timeout: 100s }}\n\
          run: {{ time: 100s }}\n",
         own_port(bed, "packet")
@@ -196,7 +200,7 @@ fn the_system_receives_and_sends_each_byte_over_a_bad_wire() {
                 .collect();
             // the run has begun, so our server answers
             let echoes: Vec<_> =
-                (0..4_u8).map(|n| scope.spawn(move || echoed(bed, server, n))).collect();
+                (0..4_u8).map(|n| scope.spawn(move || echoed(bed, (server, n), echo))).collect();
             let received: Vec<_> = streams.into_iter().map(|one| one.join().unwrap()).collect();
             echoes.into_iter().for_each(|one| one.join().unwrap());
             // a last segment that was lost is sent again meanwhile
@@ -209,29 +213,22 @@ fn the_system_receives_and_sends_each_byte_over_a_bad_wire() {
     });
     balances(&report);
     for stream in &received {
-        assert_eq!(stream.len(), 3_000_000);
+        assert_eq!(stream.len(), bulk);
         let wrong = (BLOCK..stream.len()).find(|&at| stream[at] != stream[at - BLOCK]);
         assert_eq!(wrong, None);
         assert!(stream[..BLOCK] == received[0][..BLOCK]);
     }
-    let (bulk, echo) =
+    let (sent, echoes) =
         (side(&report, "bulk", SessionEnd::Client), side(&report, "echo", SessionEnd::Server));
-    assert_eq!((bulk.ends.in_order, bulk.bytes.acked), (4, 4 * 3_000_000), "{:?}", bulk.ends);
-    assert_eq!(
-        (echo.ends.in_order, echo.bytes.delivered),
-        (4, 4 * ECHOED as u64),
-        "{:?}",
-        echo.ends
-    );
-    assert_eq!((echo.bytes.sent, echo.bytes.acked), (4 * ECHOED as u64, 4 * ECHOED as u64));
-    was_bad(&cable);
+    let (bulk, echo) = (4 * bulk as u64, 4 * echo as u64);
+    assert_eq!((sent.ends.in_order, sent.bytes.acked), (4, bulk), "{:?}", sent.ends);
+    assert_eq!((echoes.ends.in_order, echoes.bytes.delivered), (4, echo), "{:?}", echoes.ends);
+    assert_eq!((echoes.bytes.sent, echoes.bytes.acked), (echo, echo));
+    report
 }
 
-/// Bytes that a client has sent back.
-const ECHOED: usize = 2_000_000;
-
-/// Sends bytes that never repeat from the end `b`, and has them back.
-fn echoed(bed: &Testbed, server: Ipv4Addr, number: u8) {
+/// Sends so many bytes that never repeat from the end `b`, and has them back.
+fn echoed(bed: &Testbed, (server, number): (Ipv4Addr, u8), len: usize) {
     let mut value = u64::from(number) + 1;
     // xorshift (Marsaglia 2003)
     let mut next = || {
@@ -240,7 +237,7 @@ fn echoed(bed: &Testbed, server: Ipv4Addr, number: u8) {
         value ^= value << 17;
         value.to_le_bytes()[3]
     };
-    let data: Vec<u8> = std::iter::repeat_with(&mut next).take(ECHOED).collect();
+    let data: Vec<u8> = std::iter::repeat_with(&mut next).take(len).collect();
     let at = SocketAddr::new(IpAddr::V4(server), 7);
     let stream = bed.b.namespace.run(|| TcpStream::connect(at)).unwrap().unwrap();
     let (mut writing, mut reading) = (stream.try_clone().unwrap(), stream);
@@ -253,5 +250,5 @@ fn echoed(bed: &Testbed, server: Ipv4Addr, number: u8) {
         reading.read_to_end(&mut back).unwrap();
         back
     });
-    assert!(back == data, "{} bytes came back of {ECHOED}", back.len());
+    assert!(back == data, "{} bytes came back of {len}", back.len());
 }
