@@ -193,7 +193,7 @@ mod tests {
             shown(measured, 1000).1.into_iter().map(|one| one.outcome).collect()
         };
         let good = [went(1000.0, 0.0, 120.0), went(1000.0, 0.0, 100.0)];
-        assert_eq!(outcomes(&good), [Outcome::Met; 3]);
+        assert_eq!(outcomes(&good), [Outcome::Met, Outcome::Met, Outcome::Met]);
         let bad = [went(1000.0, 1.0, 200.0), went(1000.0, 0.0, 100.0)];
         assert_eq!(outcomes(&bad), [Outcome::Missed, Outcome::Met, Outcome::Missed]);
     }
