@@ -121,6 +121,11 @@ fn write_sessions(text: &mut String, sessions: &Sessions) {
         sessions.congestions.join(", "),
         all(sessions.backlog.map(human::count))
     );
+    let sctp = match sessions.sctp {
+        true => "SCTP can be had",
+        false => "no SCTP; load it: modprobe sctp",
+    };
+    line!(text, "  {:<10}  {sctp}", "");
     match sessions.own_stack.as_slice() {
         [] => line!(
             text,

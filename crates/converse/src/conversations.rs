@@ -36,7 +36,7 @@ const AFTER_FAILURE: Nanos = Nanos::from_millis(10);
 /// What a session begins with.
 pub(crate) fn first_protocol(transport: Transport) -> Protocol {
     match transport {
-        Transport::Tcp => Protocol::None,
+        Transport::Tcp | Transport::Sctp => Protocol::None,
         Transport::Udp => Protocol::Messages(Messages::default()),
     }
 }

@@ -38,8 +38,8 @@ pub use kernel::Kernel;
 pub use noise::{Noise, gaps, noise};
 pub use privileges::{MemoryLock, Privileges};
 pub use socket_options::{
-    IntOption, MTU_DISCOVER_DO, MTU_DISCOVER_DONT, int_option, max_pacing_rate,
-    set_bind_address_no_port, set_int_option, set_max_pacing_rate,
+    IntOption, MTU_DISCOVER_DO, MTU_DISCOVER_DONT, has_sctp_association, int_option,
+    max_pacing_rate, set_bind_address_no_port, set_int_option, set_max_pacing_rate,
 };
 pub use tcp_info::{TcpInfo, TcpState, set_tcp_max_segment, tcp_info};
 pub use zero_copy::{MSG_ZEROCOPY, ZeroCopyNotice, zero_copy_notice};

@@ -72,6 +72,8 @@ pub enum IntOption {
     IsMultipath,
     /// Whether sends may hand memory over instead of copying it (`SO_ZEROCOPY`, Linux 4.14): 1 or 0.
     ZeroCopy,
+    /// Whether small chunks of SCTP leave at once: 1 or 0 (`SCTP_NODELAY`, RFC 6458 §8.1.5).
+    SctpNoDelay,
 }
 
 /// Always DF (`IP_PMTUDISC_DO`).
@@ -90,10 +92,11 @@ impl IntOption {
             IntOption::MtuDiscover => "IP_MTU_DISCOVER",
             IntOption::IsMultipath => "TCP_IS_MPTCP",
             IntOption::ZeroCopy => "SO_ZEROCOPY",
+            IntOption::SctpNoDelay => "SCTP_NODELAY",
         }
     }
 
-    /// Its level and its number; those that libc does not have are of the kernel's `include/uapi`, linux/tcp.h and asm-generic/socket.h.
+    /// Its level and its number; those that libc does not have are of the kernel's `include/uapi`, linux/tcp.h, linux/sctp.h and asm-generic/socket.h.
     const fn number(self) -> (libc::c_int, libc::c_int) {
         match self {
             IntOption::SynCount => (libc::IPPROTO_TCP, libc::TCP_SYNCNT),
@@ -103,6 +106,7 @@ impl IntOption {
             IntOption::DelayedAckMicros => (libc::IPPROTO_TCP, 46),
             IntOption::MtuDiscover => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
             IntOption::ZeroCopy => (libc::SOL_SOCKET, 60),
+            IntOption::SctpNoDelay => (libc::IPPROTO_SCTP, 3),
         }
     }
 }
@@ -131,6 +135,36 @@ pub fn int_option(socket: BorrowedFd<'_>, option: IntOption) -> io::Result<i32> 
         libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast(), &mut length)
     };
     if status == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+/// More than `struct sctp_status` has today (Linux 6.18: 176 bytes).
+const STATUS_ROOM: usize = 512;
+
+/// Whether a one-to-one socket of SCTP has an association still (`SCTP_STATUS`, RFC 6458 §8.2.1): none when it was shut down or aborted.
+///
+/// # Errors
+/// Those of getsockopt(2) but `EINVAL`, which says that there is none.
+#[allow(unsafe_code)]
+pub fn has_sctp_association(socket: BorrowedFd<'_>) -> io::Result<bool> {
+    const SCTP_STATUS: libc::c_int = 14;
+    let mut status = [0_u32; STATUS_ROOM / size_of::<u32>()];
+    let mut length = STATUS_ROOM as libc::socklen_t;
+    // SAFETY: the kernel reads and writes at most `length` bytes, which is the size of `status`, and writes the length to `length`; both
+    // live until the call returns. Any bytes are values of the integers.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_SCTP,
+            SCTP_STATUS,
+            status.as_mut_ptr().cast(),
+            &mut length,
+        )
+    };
+    match io::Error::last_os_error() {
+        _ if result == 0 => Ok(true),
+        error if error.raw_os_error() == Some(libc::EINVAL) => Ok(false),
+        error => Err(error),
+    }
 }
 
 #[allow(unsafe_code)]
@@ -223,5 +257,6 @@ mod tests {
         assert!(set_bind_address_no_port(file.as_fd()).is_err());
         assert!(set_max_pacing_rate(file.as_fd(), BitRate(8)).is_err());
         assert!(max_pacing_rate(file.as_fd()).is_err());
+        assert!(has_sctp_association(file.as_fd()).is_err());
     }
 }

@@ -301,17 +301,10 @@ fn rate(per_second: f64) -> Rate {
 
 /// The name of a group: `tcp-80`, then `tcp-80-2` and so on.
 fn group_name(scenario: &Scenario, first: &SessionFacts) -> String {
-    let name = format!("{}-{}", transport(first.transport), first.server.port());
+    let name = format!("{}-{}", first.transport.name(), first.server.port());
     let free = |name: &String| !scenario.sessions.contains_key(name);
     let others = (2_u32..).map(|number| format!("{name}-{number}"));
     std::iter::once(name.clone()).chain(others).find(free).unwrap_or(name)
-}
-
-fn transport(transport: Transport) -> &'static str {
-    match transport {
-        Transport::Tcp => "tcp",
-        Transport::Udp => "udp",
-    }
 }
 
 fn one(address: IpAddr) -> AddressPool {

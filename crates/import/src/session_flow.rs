@@ -118,7 +118,7 @@ impl SessionFlow {
             return;
         };
         let why = match self.transport {
-            Transport::Tcp => "each burst is a connection of its own",
+            Transport::Tcp | Transport::Sctp => "each burst is a connection of its own",
             Transport::Udp => "each burst is a session of its own",
         };
         draft.leave_out(&self.line, self.what, why);

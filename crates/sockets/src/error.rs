@@ -55,6 +55,8 @@ pub enum SocketsError {
     },
     /// The kernel has no Multipath TCP, or it is switched off.
     Multipath(Errno),
+    /// The kernel has no SCTP.
+    Sctp(Errno),
     /// The system refused an option.
     Option {
         /// The socket option by its name in the manual pages.
@@ -119,6 +121,10 @@ impl SocketsError {
                 "set the sysctl net.mptcp.enabled to 1 in the namespace of the port, use a kernel with CONFIG_MPTCP, or leave \
                  'multipath' out"
             ),
+            SocketsError::Sctp(error) => fault!(
+                "this machine has no SCTP: {error}";
+                "load it (modprobe sctp), use a kernel with CONFIG_IP_SCTP, or write 'transport: tcp'"
+            ),
             SocketsError::Option { option: option @ "SO_ZEROCOPY", error, .. } => fault!(
                 "this machine cannot send without a copy: the system refuses {option}: {error}";
                 "leave 'zero-copy' out: it needs Linux 4.14, and TCP that is not Multipath TCP"
@@ -174,7 +180,8 @@ pub(crate) fn reason(error: Errno) -> Reason {
         Errno::CONNREFUSED => Reason::Refused,
         Errno::TIMEDOUT => Reason::TimedOut,
         // EPIPE: a reset after the peer's FIN, or one that an earlier call has told already (tcp_reset of the kernel).
-        Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED => Reason::Reset,
+        // ESHUTDOWN: a peer that has closed an association of SCTP, both ways, before it got all (RFC 9260 §9.2).
+        Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED | Errno::SHUTDOWN => Reason::Reset,
         Errno::HOSTUNREACH
         | Errno::NETUNREACH
         | Errno::HOSTDOWN

@@ -1,4 +1,4 @@
-//! The operating system's sockets as a TCP for sessions: [`HostStack`], an implementation of [`wirebeat_converse::stack::Stack`].
+//! The operating system's sockets as a TCP for sessions, or an SCTP: [`HostStack`], an implementation of [`wirebeat_converse::stack::Stack`].
 //!
 //! One stack belongs to one thread and shares nothing: thousands of non-blocking sockets behind one epoll (`poller.rs`), each with
 //! its place in its own stream (`socket.rs`). No memory is allocated for an event. What is asked of TCP is a [`Profile`] of plain
@@ -20,7 +20,7 @@ mod zero_copy;
 
 pub use error::SocketsError;
 pub use poller::{Poller, clock};
-pub use profile::{KeepAlive, Profile, check_profile};
+pub use profile::{KeepAlive, Profile, Protocol, check_profile};
 pub use stack::{Counters, HostStack, Limits};
 pub use udp::{UdpCounters, UdpProfile, UdpStack};
 pub use zero_copy::{ConstantMemory, ZeroCopyCounters};

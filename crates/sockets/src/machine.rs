@@ -1,10 +1,12 @@
-//! What this machine allows, for checks before the start: file descriptors, ports, congestion controls.
+//! What this machine allows, for checks before the start: file descriptors, ports, congestion controls, SCTP.
 
 use std::fs;
 use std::ops::RangeInclusive;
 
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::profile::{Profile, Protocol, check_profile};
 
 /// How many file descriptors this process may have: now, and after [`raise_descriptors`]. `u64::MAX`: no limit.
 pub fn descriptors() -> (u64, u64) {
@@ -41,6 +43,12 @@ pub fn congestion_controls() -> Vec<String> {
 /// Those of them that a user without privileges may choose.
 pub fn allowed_congestion_controls() -> Vec<String> {
     words("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
+}
+
+/// Whether this machine has SCTP; the kernel loads it for that where it is a module that may be loaded.
+pub fn has_sctp() -> bool {
+    let profile = Profile { protocol: Protocol::Sctp, ..Profile::default() };
+    check_profile(&profile).is_ok()
 }
 
 fn words(path: &str) -> Vec<String> {

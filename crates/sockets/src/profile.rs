@@ -51,13 +51,25 @@ pub struct Profile {
     pub rto_max: Option<Nanos>,
     /// How long an acknowledgment is delayed at most (`TCP_DELACK_MAX_US`), in whole microseconds.
     pub delayed_ack: Option<Nanos>,
-    /// Whether connections are of Multipath TCP (`IPPROTO_MPTCP`), where the peer has it too.
-    pub multipath: bool,
+    /// What connections are of.
+    pub protocol: Protocol,
     /// What is sent out of this memory is handed to the kernel instead of copied (`SO_ZEROCOPY`). `None`: all is copied.
     pub zero_copy: Option<ConstantMemory>,
     /// Listeners share their address with those of other stacks, one for each core (`SO_REUSEPORT`); the kernel spreads
     /// connections over them.
     pub shared_port: bool,
+}
+
+/// What connections are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// Multipath TCP (`IPPROTO_MPTCP`), where the peer has it too; else it is TCP.
+    MultipathTcp,
+    /// SCTP, by one-to-one sockets (RFC 6458 §4): a connection is an association.
+    Sctp,
 }
 
 /// Probes of an idle connection, in whole seconds.
@@ -94,13 +106,19 @@ impl TriedProfile {
     pub fn new(profile: Profile) -> Result<Self, SocketsError> {
         let mut tried = TriedProfile { profile, forced: false };
         for family in [AddressFamily::INET, AddressFamily::INET6] {
-            let socket = match open(family, tried.profile.multipath) {
+            let protocol = tried.profile.protocol;
+            let socket = match open(family, protocol) {
                 Ok(socket) => socket,
                 // EPROTONOSUPPORT of a kernel that was built without it, ENOPROTOOPT where it is switched off (mptcp_init_sock).
                 Err(error @ (Errno::PROTONOSUPPORT | Errno::NOPROTOOPT))
-                    if tried.profile.multipath =>
+                    if protocol == Protocol::MultipathTcp =>
                 {
                     return Err(SocketsError::Multipath(error));
+                }
+                Err(error @ (Errno::PROTONOSUPPORT | Errno::SOCKTNOSUPPORT))
+                    if protocol == Protocol::Sctp =>
+                {
+                    return Err(SocketsError::Sctp(error));
                 }
                 // Without IPv6 or IPv4 a machine can do what the other can.
                 Err(Errno::AFNOSUPPORT) => continue,
@@ -119,7 +137,7 @@ impl TriedProfile {
 
     /// A new socket with these options, not blocking.
     pub fn socket(&self, family: AddressFamily) -> Result<OwnedFd, Errno> {
-        let socket = open(family, self.profile.multipath)?;
+        let socket = open(family, self.profile.protocol)?;
         self.set(&socket, family).map_err(|(_, _, error)| error)?;
         Ok(socket)
     }
@@ -128,7 +146,16 @@ impl TriedProfile {
     fn set(&self, socket: &OwnedFd, family: AddressFamily) -> Result<(), Refused> {
         let Profile { congestion, mss, send_buffer, receive_buffer, nagle, pacing, .. } =
             &self.profile;
-        option("TCP_NODELAY", !nagle, || sockopt::set_tcp_nodelay(socket, !nagle))?;
+        match self.profile.protocol {
+            Protocol::Sctp => {
+                let number = IntOption::SctpNoDelay;
+                let set = || system(set_int_option(socket.as_fd(), number, (!nagle).into()));
+                option(number.name(), !nagle, set)?;
+            }
+            Protocol::Tcp | Protocol::MultipathTcp => {
+                option("TCP_NODELAY", !nagle, || sockopt::set_tcp_nodelay(socket, !nagle))?;
+            }
+        }
         if let Some(name) = congestion {
             option("TCP_CONGESTION", name, || sockopt::set_tcp_congestion(socket, name))?;
         }
@@ -263,9 +290,13 @@ impl TriedProfile {
     }
 }
 
-fn open(family: AddressFamily, multipath: bool) -> Result<OwnedFd, Errno> {
+fn open(family: AddressFamily, protocol: Protocol) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let protocol = if multipath { ipproto::MPTCP } else { ipproto::TCP };
+    let protocol = match protocol {
+        Protocol::Tcp => ipproto::TCP,
+        Protocol::MultipathTcp => ipproto::MPTCP,
+        Protocol::Sctp => ipproto::SCTP,
+    };
     socket_with(family, SocketType::STREAM, flags, Some(protocol))
 }
 

@@ -3,6 +3,9 @@
 //! Events are edges: [`TcpSocket::note`] keeps them as flags, [`TcpSocket::work`] does what they allow, up to a budget each way, so
 //! that a connection with much to do lets others go on. Small pieces of the program's are gathered, so that a head and its body
 //! leave in one segment.
+//!
+//! An association of SCTP is the same with messages, which are read as a stream, and with one end for both ways: there is no
+//! half-closed state (RFC 9260 §9.2). What it tells no reader, that the peer has shut down too, is asked for.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,15 +18,17 @@ use rustix::net::{
 use wirebeat_converse::stack::{
     Connection, ConnectionSample, ConnectionStats, ProfileId, Programs, Reason, SessionKey,
 };
-use wirebeat_host::{TcpInfo, TcpState, tcp_info};
+use wirebeat_host::{TcpInfo, TcpState, has_sctp_association, tcp_info};
 use wirebeat_units::Nanos;
 
 use crate::error::reason;
-use crate::profile::Profile;
+use crate::profile::{Profile, Protocol};
 use crate::zero_copy::{ConstantMemory, HAND_OVER, ZeroCopyCounters};
 
 /// Bytes that a connection sends, and receives, before others get their turn.
 const BUDGET: usize = 256 << 10;
+/// Bytes of a message of SCTP at most: one is taken over whole or not at all.
+const MESSAGE: usize = 32 << 10;
 /// Bytes that are gathered to leave together.
 const GATHERED: usize = 16 << 10;
 /// What a socket is watched for.
@@ -72,8 +77,8 @@ pub(crate) struct TcpSocket {
     sent: u64,
     /// Segments sent again that were told already.
     told_retransmits: u32,
-    /// Of Multipath TCP: what the kernel tells is of its first path, and forgotten when that is closed.
-    multipath: bool,
+    /// What it is of. Of Multipath TCP the kernel tells what is of its first path, and forgets it when that is closed; of SCTP nothing.
+    protocol: Protocol,
     /// Whether it hands memory over: then its error queue tells of it.
     zero_copy: bool,
     /// Opened from here: the peer's acknowledgements count our SYN.
@@ -121,7 +126,7 @@ impl TcpSocket {
             queued: false,
             sent: 0,
             told_retransmits: 0,
-            multipath: false,
+            protocol: Protocol::Tcp,
             zero_copy: false,
             opened_here: true,
             established: false,
@@ -152,7 +157,7 @@ impl TcpSocket {
     pub fn of_profile(self, profile: ProfileId, asked: Option<&Profile>) -> Self {
         TcpSocket {
             profile,
-            multipath: asked.is_some_and(|asked| asked.multipath),
+            protocol: asked.map(|asked| asked.protocol).unwrap_or_default(),
             zero_copy: asked.is_some_and(|asked| asked.zero_copy.is_some()),
             ..self
         }
@@ -205,6 +210,13 @@ impl TcpSocket {
         }
         if let Some(reason) = self.fault.or_else(|| self.error(worker)) {
             return self.ends(reason);
+        }
+        if self.fin_sent && !self.peer_closed && !self.readable && self.is_shut_down() {
+            if let Ok(Err(error)) = sockopt::socket_error(&self.fd) {
+                return self.ends(reason(error));
+            }
+            self.peer_closed = true;
+            worker.programs.peer_closed(worker.now, self.session);
         }
         match self.send(worker) {
             Ok(true) => Next::Again,
@@ -275,13 +287,17 @@ impl TcpSocket {
                 Ok((count, _)) => {
                     left = left.saturating_sub(count);
                     worker.moved += count;
-                    // A stream that gives less than asked for has no more, but perhaps its end (epoll(7), question 9).
-                    self.readable = count == wanted || self.last_words;
+                    // A stream that gives less than asked for has no more, but perhaps its end (epoll(7), question 9); an association gives a
+                    // message, and perhaps another.
+                    let is_sctp = self.protocol == Protocol::Sctp;
+                    self.readable = count == wanted || self.last_words || is_sctp;
                     let bytes = buffer.get(..count).unwrap_or_default();
                     worker.programs.received(worker.now, self.session, bytes);
                 }
                 Err(Errno::AGAIN) => self.readable = false,
                 Err(Errno::INTR) => {}
+                // An association that is gone; whether in order, the socket's error says.
+                Err(Errno::NOTCONN) if self.protocol == Protocol::Sctp => self.readable = false,
                 Err(error) => return Err(self.fault.unwrap_or(reason(error))),
             }
         }
@@ -291,11 +307,12 @@ impl TcpSocket {
     /// Writes while there is something to send and room for it, and FIN behind it; `true`: there is more than the budget.
     fn send(&mut self, worker: &mut Worker<'_>) -> Result<bool, Reason> {
         let mut left = BUDGET;
+        let most = if self.protocol == Protocol::Sctp { MESSAGE } else { usize::MAX };
         while self.offered && self.writable && !self.fin_sent {
             if left == 0 {
                 return Ok(true);
             }
-            let (asked, written) = self.write(worker, left);
+            let (asked, written) = self.write(worker, left.min(most));
             match written {
                 Ok(_) if asked == 0 => self.offered = false,
                 Ok(count) => {
@@ -375,18 +392,36 @@ impl TcpSocket {
         Next::End(reason, self.stats())
     }
 
+    /// Whether it is of SCTP, and its association is gone: without an error, all that was sent has been acknowledged, and the peer has
+    /// shut down as well.
+    fn is_shut_down(&self) -> bool {
+        self.protocol == Protocol::Sctp
+            && has_sctp_association(self.fd.as_fd()).is_ok_and(|has| !has)
+    }
+
     /// Both FINs are sent: ends as soon as the peer has acknowledged ours. What follows, TIME-WAIT, is the kernel's business.
     fn closes(&self) -> Next {
+        if self.protocol == Protocol::Sctp {
+            return match (self.is_shut_down(), sockopt::socket_error(&self.fd)) {
+                (false, _) => Next::Wait,
+                (true, Ok(Err(error))) => Next::End(reason(error), ConnectionStats::default()),
+                (true, _) => {
+                    let stats = ConnectionStats { acked: self.sent, ..ConnectionStats::default() };
+                    Next::End(Reason::InOrder, stats)
+                }
+            };
+        }
+        let is_multipath = self.protocol == Protocol::MultipathTcp;
         let Ok(info) = tcp_info(self.fd.as_fd()) else { return self.ends(Reason::InOrder) };
         if !matches!(info.state, TcpState::Closed | TcpState::TimeWait) {
             return Next::Wait;
         }
         let fin_acked = self.acked(&info) > self.sent || info.bytes_acked.is_none();
         let reason = match sockopt::socket_error(&self.fd) {
-            _ if fin_acked && !self.multipath => Reason::InOrder,
+            _ if fin_acked && !is_multipath => Reason::InOrder,
             Ok(Err(error)) => reason(error),
             // paths are closed when both ends of the stream are acknowledged (RFC 8684 §3.3.3), else that is an error
-            Ok(Ok(())) if self.multipath => {
+            Ok(Ok(())) if is_multipath => {
                 let stats = ConnectionStats { acked: self.sent, ..self.stats_of(&info) };
                 return Next::End(Reason::InOrder, stats);
             }
@@ -440,9 +475,9 @@ impl TcpSocket {
         }
     }
 
-    /// Lets closing the socket send RST, and forget what was not sent.
+    /// Lets closing the socket send RST, or ABORT, and forget what was not sent.
     pub fn reset_at_close(&self) {
-        // Fails on no socket of TCP.
+        // Fails on no such socket.
         let _ = sockopt::set_socket_linger(&self.fd, Some(std::time::Duration::ZERO));
     }
 }

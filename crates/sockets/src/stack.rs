@@ -23,7 +23,7 @@ use wirebeat_units::Nanos;
 
 use crate::error::{SocketsError, reason};
 use crate::poller::{Poller, clock};
-use crate::profile::{Profile, TriedProfile, system};
+use crate::profile::{Profile, Protocol, TriedProfile, system};
 use crate::slab::Slab;
 use crate::socket::{Buffers, Next, TcpSocket, WATCHED, Worker};
 use crate::zero_copy::ZeroCopyCounters;
@@ -225,7 +225,10 @@ impl HostStack {
         match (anywhere, local.port()) {
             (true, 0) => {}
             (_, 0) => {
-                system(set_bind_address_no_port(fd.as_fd()))?;
+                // SCTP has no such choice: its own port goes to one association at a time.
+                if profile.profile.protocol != Protocol::Sctp {
+                    system(set_bind_address_no_port(fd.as_fd()))?;
+                }
                 bind(&fd, &local)?;
             }
             (_, _) => {

@@ -53,9 +53,10 @@ const BEYONDS: [(&str, &str, Beyond); 2] = [
 ];
 
 /// What carries messages, as flags have it.
-pub const TRANSPORTS: [(&str, &str, Transport); 2] = [
+pub const TRANSPORTS: [(&str, &str, Transport); 3] = [
     ("tcp", "A connection, one stream each way", Transport::Tcp),
     ("udp", "A datagram for each message", Transport::Udp),
+    ("sctp", "An association of SCTP, by the system's sockets", Transport::Sctp),
 ];
 
 const ON_TIMEOUTS: [(&str, &str, OnTimeout); 2] = [

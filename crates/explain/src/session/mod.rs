@@ -55,8 +55,13 @@ pub fn explain(page: &mut Page, checked: &Checked, number: usize, shown: Shown) 
     if let Some(of) = spec.program.misbehaviour() {
         page.more(&misbehaviour::limits(of, spec, group));
     }
-    if spec.transport == Transport::Udp {
-        page.more(&over_udp(spec, group));
+    match spec.transport {
+        Transport::Udp => page.more(&over_udp(spec, group)),
+        Transport::Sctp => page.more(
+            "over SCTP: an association of the system's sockets, which ends both ways at once; nothing is told of its chunks and \
+             round trips",
+        ),
+        Transport::Tcp => {}
     }
     if let Some(tls) = &spec.tls {
         page.fact("TLS", &over_tls(spec, tls));

@@ -54,7 +54,7 @@ pub(super) fn needs(page: &mut Page, spec: &SessionSpec, group: &SessionGroup, r
         Some(Beyond::Queue) => "; what is due beyond that waits until another has ended",
         None => "",
     };
-    let both = spec.from.is_some() && spec.to.is_some() && spec.transport == Transport::Tcp;
+    let both = spec.from.is_some() && spec.to.is_some() && spec.transport != Transport::Udp;
     let descriptors = if both { "two" } else { "one" };
     let open = match most {
         Some(most) => format!("at most {}{beyond}", human::count(most)),
@@ -116,7 +116,10 @@ fn buffers(spec: &SessionSpec, most: Option<u64>) -> String {
     }
     let (send, receive) = (spec.tcp.send_buffer, spec.tcp.receive_buffer);
     let (Some(send), Some(receive)) = (send, receive) else {
-        return "buffers of each end as the system chooses them: up to the last numbers of net.ipv4.tcp_wmem and tcp_rmem".to_owned();
+        return match spec.transport {
+            Transport::Sctp => "buffers of each end as the system has them: net.core.wmem_default and rmem_default".to_owned(),
+            _ => "buffers of each end as the system chooses them: up to the last numbers of net.ipv4.tcp_wmem and tcp_rmem".to_owned(),
+        };
     };
     let each = send.get().saturating_add(receive.get()) as f64;
     match most {
@@ -133,7 +136,7 @@ fn buffers(spec: &SessionSpec, most: Option<u64>) -> String {
 }
 
 fn ports(spec: &SessionSpec, group: &SessionGroup, rate: Option<f64>) -> String {
-    if spec.transport == Transport::Udp {
+    if spec.transport != Transport::Tcp {
         return "each open session takes one of the client's, and gives it back at its end"
             .to_owned();
     }

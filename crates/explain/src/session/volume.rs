@@ -34,7 +34,8 @@ pub(super) fn data(
             said(volumes.down)
         ),
     );
-    if spec.transport == Transport::Udp {
+    // how data is cut into chunks is the system's choice
+    if spec.transport != Transport::Tcp {
         return;
     }
     let Some(exchanged) = volumes.exchanged(spec, group) else { return };

@@ -141,7 +141,7 @@ pub fn of_sessions(sessions: &[SessionReport]) -> Vec<Equation> {
         let other = group.paired_with.and_then(|other| sessions.get(other as usize));
         checks.extend(messages_between_ends(group, other));
         // of datagrams some are lost, and the network may double others
-        let other = other.filter(|_| group.transport.is_none());
+        let other = other.filter(|_| !group.is_over_udp());
         let Some(other) = other.filter(|other| other.paired_with == Some(place)) else { continue };
         checks.push(between_ends(group, other));
     }
@@ -195,7 +195,7 @@ fn of_group(group: &SessionReport) -> Vec<Equation> {
     ways.extend([("failed here", ends.failed_here), ("unfinished", ends.unfinished)]);
     checks.push(equation(&scope, opened, &ways));
     checks.push(part(&scope, opened, ("established", starts.established), "not established"));
-    if group.transport.is_some() && group.end == SessionEnd::Client {
+    if group.is_over_udp() && group.end == SessionEnd::Client {
         let SessionMessages { requests, responses, lost, .. } = group.messages;
         // of a session that ended otherwise nobody waits for the response any more
         let answered = responses.saturating_add(lost);
@@ -235,7 +235,7 @@ fn messages_between_ends(from: &SessionReport, to: Option<&SessionReport>) -> Op
         return None;
     }
     let in_order = |group: &SessionReport| group.ends.in_order == group.starts.opened;
-    let whole = in_order(from) && in_order(to) && from.transport.is_none();
+    let whole = in_order(from) && in_order(to) && !from.is_over_udp();
     let scope = format!("sessions {} ({} to {})", from.name, from.end.name(), to.end.name());
     let (sent, received) = (("messages sent", sent), ("received", received));
     Some(match whole && from.starts.opened == to.starts.opened {

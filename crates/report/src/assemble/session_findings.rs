@@ -108,7 +108,7 @@ fn nothing_established(group: &SessionReport) -> Option<String> {
             (group.starts.opened == 0).then(|| format!("none at {}", group.local))
         }
         // nobody answers messages one way
-        SessionEnd::Client if group.transport.is_some() && group.one_way.is_some() => None,
+        SessionEnd::Client if group.is_over_udp() && group.one_way.is_some() => None,
         // sessions that are not to be established, and were answered
         SessionEnd::Client if group.misbehaviour.is_some_and(|of| of.answered > 0) => None,
         SessionEnd::Client => (group.starts.opened > 0 && group.starts.established == 0)

@@ -11,7 +11,9 @@ use super::tests::{facts, kinds};
 use super::*;
 use crate::document::Document;
 use crate::format::{Presentable, Rendering};
-use crate::model::{Equation, Expectation, FindingKind, SessionDatagrams, SessionEnd};
+use crate::model::{
+    Equation, Expectation, FindingKind, SessionDatagrams, SessionEnd, SessionZeroCopy,
+};
 
 /// A group of clients of which 100 sessions were asked for in a second, and all did what they should.
 fn client() -> SessionGroup {
@@ -325,6 +327,41 @@ fn groups_of_an_end_are_told_together() {
     assert_eq!(count(all), count(web).map(|count| 2 * count));
     assert_eq!((all.from_ns, all.to_ns), (web.from_ns, report.sessions[2].to_ns));
     assert!(all.statuses.is_empty() && all.transport.is_none(), "{all:#?}");
+}
+
+#[test]
+fn sends_without_a_copy_are_told_and_add_up() {
+    let mut groups = both().to_vec();
+    let zero_copy = SessionZeroCopy { sends: 1_200, told: 1_199, copied: 1_000, no_room: 2 };
+    groups[0].zero_copy = Some(zero_copy);
+    groups.push(groups[0].clone());
+    groups[2].paired_with = None;
+    let report = run(groups);
+    assert_eq!(report.sessions[0].zero_copy, Some(zero_copy));
+    assert_eq!(report.sessions[1].zero_copy, None);
+    assert_eq!(report.session_totals[0].zero_copy, Some(zero_copy.and(zero_copy)));
+    let text = report.text(Rendering::default());
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = "zero copy: 1,200 sends, 1,000 of them copied by the system (loopback and veth always copy), 1 of them not told of \
+                before the end; 2 more copied for want of room (net.core.optmem_max, ulimit -l)";
+    assert!(text.contains(told), "{text}");
+}
+
+/// What SCTP delivers is held against what was sent, as with TCP: it loses nothing.
+#[test]
+fn associations_of_sctp_have_the_sums_of_streams_and_no_figures_of_tcp() {
+    let over_sctp = || both().map(|group| SessionGroup { over_sctp: true, ..group });
+    let report = run(over_sctp());
+    assert_eq!(report.sessions[0].transport.as_deref(), Some("sctp"));
+    assert!(report.consistency_checks.iter().all(|sum| sum.balances()));
+    let text = report.text(Rendering::default());
+    assert!(
+        text.contains("host stack, sctp") && text.contains("SCTP: the system tells no"),
+        "{text}"
+    );
+    let mut groups = over_sctp();
+    groups[1].summary.counts.delivered_bytes -= 1;
+    assert!(!wrong(&run(groups)).is_empty());
 }
 
 /// `tcp: { reset: true }` has clients end sessions by RST: our server's were told as failures.

@@ -17,8 +17,8 @@ use crate::model::{
 
 /// The name of all groups together; a group may have it too, and is told from them by where it stands.
 const TOTAL: &str = "all";
-/// The transport that a report names; where it names none, that is TCP.
-const UDP: &str = "udp";
+/// What a report calls SCTP.
+const SCTP: &str = "sctp";
 
 /// A group of sessions at one end, as the run counted it.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +31,8 @@ pub struct SessionGroup {
     pub stack: String,
     /// Whether its messages are datagrams of UDP: then some may be lost, and nothing says that a session is established but an answer.
     pub over_udp: bool,
+    /// Whether its sessions are associations of SCTP.
+    pub over_sctp: bool,
     /// Whether it has TLS between the program and TCP.
     pub has_tls: bool,
     /// Whether clients of ours were asked to end the sessions of this server by RST: one that was reset has not failed.
@@ -149,6 +151,7 @@ fn total(groups: &[SessionGroup], end: SessionEnd, duration: Nanos) -> Option<Se
         end,
         stack: alike(|group| &group.stack),
         over_udp: all().all(|group| group.over_udp),
+        over_sctp: all().all(|group| group.over_sctp),
         has_tls: all().any(|group| group.has_tls),
         program: human::counted(count as u64, "group"),
         summary,
@@ -175,7 +178,11 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
         name: group.name.clone(),
         end: group.end,
         stack: group.stack.clone(),
-        transport: group.over_udp.then(|| UDP.to_owned()),
+        transport: match group {
+            SessionGroup { over_udp: true, .. } => Some(SessionReport::UDP.to_owned()),
+            SessionGroup { over_sctp: true, .. } => Some(SCTP.to_owned()),
+            _ => None,
+        },
         program: group.program.clone(),
         local: group.local.clone(),
         remote: group.remote.clone(),

@@ -20,7 +20,7 @@ pub struct SessionReport {
     pub end: SessionEnd,
     /// Whose TCP it is: "host" (the operating system's sockets), "own"; or whose wire: "iperf3", "iperf2".
     pub stack: String,
-    /// "udp" where messages are datagrams; absent over TCP.
+    /// "udp" where messages are datagrams, "sctp"; absent over TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
     /// What its sessions do: "http", "bulk".
@@ -103,6 +103,14 @@ pub struct SessionReport {
 impl SessionReport {
     /// What stands behind the name of a group whose numbers the other end told, as it counted them (iperf3).
     pub const AS_THE_OTHER_END_SAYS: &str = ", as the other end says";
+
+    /// The transport of datagrams.
+    pub(crate) const UDP: &str = "udp";
+
+    /// Whether its messages are datagrams, of which some may be lost.
+    pub fn is_over_udp(&self) -> bool {
+        self.transport.as_deref() == Some(SessionReport::UDP)
+    }
 
     /// All of its distributions.
     pub(super) fn distributions(&mut self) -> impl Iterator<Item = &mut Stats> {

@@ -27,6 +27,10 @@ const NAME: usize = 16;
 /// beside what histograms are exact to (0.4 %) and what differs from run to run.
 const DIFFERS: f64 = 0.05;
 
+/// What stands in the place of figures that the system tells of TCP alone.
+const NO_FIGURES: &str =
+    "the system tells no chunks, retransmissions or round trips of single associations";
+
 /// Each group of sessions.
 pub fn sessions(report: &Report, style: Style) -> Vec<String> {
     let totals = report.session_totals.iter();
@@ -50,6 +54,11 @@ fn group(group: &SessionReport, style: Style) -> String {
     line(&mut out, "  TLS: ", &group.tls.as_ref().map_or_else(String::new, tls));
     let misbehaved = group.misbehaviour.as_ref().map_or_else(String::new, misbehaviour);
     line(&mut out, "  misbehaviour: ", &misbehaved);
+    line(
+        &mut out,
+        "  SCTP: ",
+        if group.transport.as_deref() == Some("sctp") { NO_FIGURES } else { "" },
+    );
     line(&mut out, "  rates: ", &all_rates(group));
     line(&mut out, "  statuses: ", &statuses(&group.statuses));
     out += &times(group, style);

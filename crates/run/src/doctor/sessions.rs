@@ -27,6 +27,8 @@ pub struct Sessions {
     pub congestion: Option<String>,
     /// Those that can be asked for.
     pub congestions: Vec<String>,
+    /// Whether the system has SCTP. It may load it when it is asked.
+    pub sctp: bool,
     /// The engines that carry our own TCP and work here.
     pub own_stack: Vec<&'static str>,
 }
@@ -46,6 +48,7 @@ pub(super) fn look(engines: &[EngineCheck]) -> Sessions {
         backlog: number("/proc/sys/net/core/somaxconn"),
         congestion: text("/proc/sys/net/ipv4/tcp_congestion_control"),
         congestions: machine::congestion_controls(),
+        sctp: machine::has_sctp(),
         own_stack: Engine::ALL
             .iter()
             .zip(engines)

@@ -134,7 +134,7 @@ impl AskedServing {
     }
 
     fn check_group(&self, spec: &SessionSpec, grant: &ServeGrant) -> Result<(), Fault> {
-        if spec.transport == Transport::Udp || spec.stack == StackChoice::Own {
+        if spec.transport != Transport::Tcp || spec.stack == StackChoice::Own {
             return Err(
                 fault!("a listener serves sessions with its system's TCP"; "leave 'transport' out"),
             );

@@ -28,8 +28,12 @@ pub(super) enum Carriage {
 
 impl Carriage {
     /// All that there are.
-    pub(super) const ALL: [Carriage; 3] =
-        [Carriage::System(Transport::Tcp), Carriage::System(Transport::Udp), Carriage::Own];
+    pub(super) const ALL: [Carriage; 4] = [
+        Carriage::System(Transport::Tcp),
+        Carriage::System(Transport::Sctp),
+        Carriage::System(Transport::Udp),
+        Carriage::Own,
+    ];
 
     /// That of a group.
     pub(super) fn of(group: &SessionGroup) -> Carriage {

@@ -122,7 +122,7 @@ pub(super) fn check(
         let open = group.limit.and_then(|limit| limit.most_open()).map(u64::from);
         let open = open.or(group.users.map(u64::from)).unwrap_or(0);
         // the peers of a server over UDP share the listener's descriptor
-        let accepts = group.server.is_some() && group.transport == Transport::Tcp;
+        let accepts = group.server.is_some() && group.transport != Transport::Udp;
         let ends = u64::from(group.client.is_some()) + u64::from(accepts);
         wanted = wanted.saturating_add(open.saturating_mul(ends));
         check_client_addresses(group, ports)?;

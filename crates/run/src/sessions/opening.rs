@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use wirebeat_converse::stack::ProfileId;
 use wirebeat_engine_linux::affinity;
 use wirebeat_sockets::{
-    ConstantMemory, HostStack, KeepAlive, Limits, Profile, SocketsError, UdpProfile, UdpStack,
+    ConstantMemory, HostStack, KeepAlive, Limits, Profile, Protocol, SocketsError, UdpProfile,
+    UdpStack,
 };
 use wirebeat_tls::Ends;
 use wirebeat_traffic::program::script::SessionGroup;
@@ -53,7 +54,11 @@ fn profile(group: &SessionGroup, core: Shard) -> Profile {
         rto_min: tcp.rto.min,
         rto_max: tcp.rto.max,
         delayed_ack: tcp.delayed_ack,
-        multipath: tcp.multipath,
+        protocol: match group.transport {
+            Transport::Sctp => Protocol::Sctp,
+            _ if tcp.multipath => Protocol::MultipathTcp,
+            Transport::Tcp | Transport::Udp => Protocol::Tcp,
+        },
         zero_copy: tcp.zero_copy.then(|| constant(group)),
         shared_port: core.cores > 1,
     }
@@ -102,8 +107,13 @@ fn of_the_system(
 ) -> Result<(AnyCarrier, Vec<(String, SocketAddr)>), SocketsError> {
     let groups = &job.sessions.groups;
     match transport {
-        Transport::Tcp => {
-            let profiles = groups.iter().map(|group| profile(group, job.core)).collect();
+        Transport::Tcp | Transport::Sctp => {
+            // what groups of other threads ask for may be there alone
+            let profile = |group: &SessionGroup| match group.transport == transport {
+                true => profile(group, job.core),
+                false => Profile::default(),
+            };
+            let profiles = groups.iter().map(profile).collect();
             let mut stack = HostStack::new(profiles, limits)?;
             let listening = listen(groups, |at, profile| stack.listen(at, profile, BACKLOG))?;
             Ok((AnyCarrier(Box::new(stack)), listening))

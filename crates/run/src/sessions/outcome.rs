@@ -383,6 +383,7 @@ fn described(
         end: side,
         stack: plan.stack.name().to_owned(),
         over_udp: plan.transport == Transport::Udp,
+        over_sctp: plan.transport == Transport::Sctp,
         has_tls: plan.tls.is_some(),
         resets: !client && plan.both_ends && plan.tcp.reset,
         status_name: (plan.program == "dns").then_some(wirebeat_dns::rcode_name),

@@ -5,6 +5,7 @@
 
 mod exchange;
 mod profiles;
+mod sctp;
 mod trouble;
 mod udp;
 mod zero_copy;

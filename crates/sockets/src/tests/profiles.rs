@@ -8,7 +8,7 @@ use wirebeat_host::{IntOption, MTU_DISCOVER_DONT, int_option, max_pacing_rate, t
 use wirebeat_units::{BitRate, Bytes, Nanos};
 
 use super::*;
-use crate::{ConstantMemory, KeepAlive, SocketsError, check_profile};
+use crate::{ConstantMemory, KeepAlive, Protocol, SocketsError, check_profile};
 
 fn all_options() -> Profile {
     Profile {
@@ -184,7 +184,7 @@ fn stacks_share_a_port_where_it_is_asked_for() {
 
 #[test]
 fn sessions_go_over_multipath_tcp() {
-    let profile = Profile { multipath: true, ..Profile::default() };
+    let profile = Profile { protocol: Protocol::MultipathTcp, ..Profile::default() };
     if let Err(error) = check_profile(&profile) {
         assert!(matches!(error, SocketsError::Multipath(_)), "{error}");
         assert!(error.fault().hint.unwrap().contains("net.mptcp.enabled"));
@@ -215,7 +215,7 @@ fn sessions_go_over_multipath_tcp() {
 
 #[test]
 fn multipath_tcp_is_tcp_where_the_peer_has_no_other() {
-    let profile = Profile { multipath: true, ..Profile::default() };
+    let profile = Profile { protocol: Protocol::MultipathTcp, ..Profile::default() };
     if let Err(error) = check_profile(&profile) {
         return eprintln!("SKIPPED: {error}");
     }
@@ -231,7 +231,8 @@ fn multipath_tcp_is_tcp_where_the_peer_has_no_other() {
 
 #[test]
 fn what_multipath_tcp_does_not_have_is_refused_by_name() {
-    let profile = Profile { multipath: true, syn_retries: Some(3), ..Profile::default() };
+    let profile =
+        Profile { protocol: Protocol::MultipathTcp, syn_retries: Some(3), ..Profile::default() };
     match check_profile(&profile) {
         Err(SocketsError::Multipath(_)) => eprintln!("SKIPPED: no Multipath TCP"),
         // a later kernel may have it

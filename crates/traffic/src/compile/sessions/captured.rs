@@ -37,7 +37,7 @@ pub(super) fn end(
     let wanted = if script.datagrams { Transport::Udp } else { Transport::Tcp };
     if session.transport != wanted {
         let (was, key) = match session.transport {
-            Transport::Tcp => ("TCP", "leave 'transport: udp' out"),
+            Transport::Tcp | Transport::Sctp => ("TCP", "leave 'transport: udp' out"),
             Transport::Udp => ("UDP", "write 'transport: udp'"),
         };
         return Err(fault!("the session of the capture '{}' is over {was}", spec.file; "{key}"));

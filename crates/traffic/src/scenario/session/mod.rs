@@ -10,7 +10,8 @@ mod misbehave;
 pub mod mix;
 pub mod pool;
 pub mod program;
-pub mod size;
+pub mod sctp;
+mod size;
 pub mod tls;
 mod udp;
 
@@ -176,7 +177,7 @@ fn check_pair(spec: &SessionSpec) -> Result<(), Fault> {
         ProgramSpec::RequestResponse(_)
         | ProgramSpec::Bulk(_)
         | ProgramSpec::Echo(_)
-        | ProgramSpec::Messages(_) => spec.transport == Transport::Tcp,
+        | ProgramSpec::Messages(_) => spec.transport != Transport::Udp,
         ProgramSpec::Http(_)
         | ProgramSpec::Dns(_)
         | ProgramSpec::Steps(_)
@@ -312,6 +313,7 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
         check_own(scenario, name, spec)?;
     }
     pool::check_macs(scenario, name, spec)?;
+    sctp::check(name, spec)?;
     udp::check(name, spec)?;
     tls::check(spec).map_err(|(key, why)| below(here(), key).invalid(why))?;
     check_pair(spec).map_err(|why| at("pair").invalid(why))?;
@@ -400,7 +402,7 @@ fn check_far(
             "name the port of the clients here in 'from', or run 'wirebeat serve' there"
         )));
     }
-    if spec.transport == Transport::Udp {
+    if spec.transport != Transport::Tcp {
         return Err(at("transport").invalid(fault!(
             "port '{port}' is on another host, and a listener there serves sessions over TCP only";
             "run 'wirebeat serve' there, and leave '{key}' out"

@@ -17,16 +17,17 @@ pub(super) fn check(name: &str, spec: &SessionSpec) -> Result<(), Invalid> {
         ProgramSpec::RequestResponse(exchange) => exchange.numbers,
         _ => true,
     };
-    if spec.transport == Transport::Tcp {
+    if spec.transport != Transport::Udp {
+        let over = spec.transport.name().to_uppercase();
         if spec.on_timeout != OnTimeout::End {
             return Err(at("on-timeout").invalid(fault!(
-                "over TCP nothing is lost within a session, so one that waits too long ends";
+                "over {over} nothing is lost within a session, so one that waits too long ends";
                 "leave it out, or write 'transport: udp'"
             )));
         }
         if !numbers {
             return Err(at("program").key("numbers").invalid(fault!(
-                "messages over TCP have no numbers"; "leave it out, or write 'transport: udp'"
+                "messages over {over} have no numbers"; "leave it out, or write 'transport: udp'"
             )));
         }
         return Ok(());

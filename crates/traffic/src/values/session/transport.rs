@@ -1,4 +1,4 @@
-//! What carries the messages of a group: TCP, or UDP.
+//! What carries the messages of a group: TCP, SCTP, or UDP.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,8 @@ pub enum Transport {
     Tcp,
     /// UDP: every message is a datagram, which may be lost.
     Udp,
+    /// SCTP (RFC 9260): an association, read as one stream each way; both end together.
+    Sctp,
 }
 
 impl Transport {
@@ -30,6 +32,7 @@ impl Transport {
         match self {
             Transport::Tcp => "tcp",
             Transport::Udp => "udp",
+            Transport::Sctp => "sctp",
         }
     }
 }
