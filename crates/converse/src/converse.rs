@@ -196,7 +196,7 @@ impl<S: Stack> Converse<S> {
         let gates = Arc::clone(&self.programs.gates);
         let mut reached = Vec::new();
         self.until.retain(|group| {
-            let goes_on = !gates.has_reached(*group);
+            let goes_on = !gates.reached(*group).is_some();
             reached.extend((!goes_on).then_some(*group));
             goes_on
         });
@@ -221,7 +221,7 @@ impl<S: Stack> Converse<S> {
     fn may_pass(&self) -> bool {
         let gates = &self.programs.gates;
         self.waiting_groups.iter().any(|of| gates.opened(of.group).is_some())
-            || self.until.iter().any(|group| gates.has_reached(*group))
+            || self.until.iter().any(|group| gates.reached(*group).is_some())
     }
 
     /// One turn from `now` on: what is due, and what happens until something else is due, at the latest until `until`. Returns the

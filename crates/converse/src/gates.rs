@@ -111,10 +111,10 @@ impl Gates {
         (opened < u64::MAX).then_some(Nanos::new(opened))
     }
 
-    /// Whether a group has the sessions that it was to reach.
-    pub(crate) fn has_reached(&self, group: u16) -> bool {
-        let gate = self.of(group, Does::Stop);
-        gate.is_some_and(|gate| gate.opened.load(Ordering::Acquire) < u64::MAX)
+    /// When a group had the sessions that it was to reach; `None`: not yet, or it was to reach nothing.
+    pub fn reached(&self, group: u16) -> Option<Nanos> {
+        let reached = self.of(group, Does::Stop)?.opened.load(Ordering::Acquire);
+        (reached < u64::MAX).then_some(Nanos::new(reached))
     }
 
     /// A loop establishes no more sessions of `group`.

@@ -2,6 +2,7 @@
 
 use wirebeat_meter::session::SessionTime;
 use wirebeat_traffic::program::script::{Op, Receive};
+use wirebeat_traffic::values::session::OPS_WITHOUT_WAIT;
 use wirebeat_units::Nanos;
 
 use crate::conversations::Conversations;
@@ -23,9 +24,6 @@ enum Outcome {
     /// It waits until a time.
     Until(Nanos),
 }
-
-/// How many ops of a session run before others have their turn: more than any program has without waiting.
-const OPS_MAX: u32 = 100_000;
 
 impl Conversations {
     /// What the session waited for is there: its ops go on.
@@ -56,7 +54,7 @@ impl Conversations {
 
     /// Runs ops from where the session stands.
     pub(crate) fn run(&mut self, now: Nanos, key: SessionKey) {
-        for _ in 0..OPS_MAX {
+        for _ in 0..OPS_WITHOUT_WAIT {
             let Some((session, side)) = self.both(key) else { return };
             let Some(op) = side.script.ops.get(usize::from(session.pc)).copied() else {
                 return self.said_all(now, key);

@@ -1,10 +1,10 @@
 //! A capture becomes programs of sessions: a group for each kind of session that is in it, as often as it was.
 //!
 //! Sessions are of one kind where the same ports of servers are asked in the same way: by the same transport, with turns of the same ends and
-//! lengths. A kind is said again as the first of them was. Kinds that are beyond what a scenario holds, and sessions that the capture
-//! has not whole, are told.
+//! lengths. A kind is said again as the first of them was. Kinds that are beyond what a run holds are said as the one nearest to them, and
+//! that is told, as sessions are that the capture has not whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU64;
 
@@ -21,7 +21,7 @@ use wirebeat_units::{Fault, FrameRate, Nanos, Rate, fault, human};
 /// The port of clients, and that of servers.
 pub(crate) const CLIENTS: &str = "clients";
 pub(crate) const SERVERS: &str = "servers";
-/// The most kinds: a run has 256 ends of groups, and each group has two.
+/// The most kinds: our own TCP tells 256 ends of groups apart, and each group has two.
 pub const KINDS_MAX: usize = 128;
 /// A capture is taken as this long at least.
 const SHORTEST: Nanos = Nanos::from_secs(1);
@@ -201,21 +201,82 @@ pub fn programs(
     }
     // those that are there most often first; of equal ones in the order of the capture
     kinds.sort_by_key(|kind| std::cmp::Reverse(kind.count));
-    if kinds.len() > KINDS_MAX {
-        let more: u64 = kinds.iter().skip(KINDS_MAX).map(|kind| kind.count).sum();
-        left_out.push(left_out_line(
-            more,
-            &format!(
-                "there are more kinds than the {KINDS_MAX} that a scenario holds, and the most frequent ones are in it (take a part of \
-                 the capture, for instance with tshark -Y)"
-            ),
-        ));
-        kinds.truncate(KINDS_MAX);
-    }
+    left_out.extend(merge(&mut kinds));
     let scenario = scenario(captured, options, &kinds);
     scenario.check().map_err(|problem| problem.why.at(problem.at.to_string()))?;
     let table = table(captured, &scenario, &kinds);
     Ok(ProgramsFound { scenario, table, left_out })
+}
+
+/// Makes of more than [`KINDS_MAX`] kinds as many, and tells it: each service keeps its most frequent kind, and the most frequent others fill
+/// up. The rest is said as the nearest of the same service, so that each has as many sessions as in the capture.
+fn merge(kinds: &mut Vec<SessionKind<'_>>) -> Vec<String> {
+    if kinds.len() <= KINDS_MAX {
+        return Vec::new();
+    }
+    let service =
+        |kind: &SessionKind<'_>| (kind.first.transport == Transport::Udp, kind.first.server.port());
+    let mut seen = BTreeSet::new();
+    let firsts: Vec<bool> = kinds.iter().map(|kind| seen.insert(service(kind))).collect();
+    let others = firsts.iter().filter(|is_first| **is_first).count().min(KINDS_MAX);
+    let (mut of_firsts, mut of_others) = (others, KINDS_MAX - others);
+    let mut kept = Vec::new();
+    let mut rest = Vec::new();
+    for (kind, is_first) in kinds.drain(..).zip(firsts) {
+        let room = if is_first { &mut of_firsts } else { &mut of_others };
+        match room.checked_sub(1) {
+            Some(less) => {
+                *room = less;
+                kept.push(kind);
+            }
+            None => rest.push(kind),
+        }
+    }
+    let (mut merged, mut of_kinds) = (0, 0);
+    let mut without = BTreeMap::<(bool, u16), u64>::new();
+    for kind in rest {
+        let said = |of: &SessionKind<'_>| [true, false].map(|by_client| of.first.said(by_client));
+        let apart = |of: &&mut SessionKind<'_>| {
+            let [up, down] = said(of);
+            let [of_up, of_down] = said(&kind);
+            up.abs_diff(of_up).saturating_add(down.abs_diff(of_down))
+        };
+        let mine = service(&kind);
+        match kept.iter_mut().filter(|of| service(of) == mine).min_by_key(apart) {
+            Some(nearest) => {
+                nearest.count += kind.count;
+                merged += kind.count;
+                of_kinds += 1;
+            }
+            None => *without.entry(mine).or_default() += kind.count,
+        }
+    }
+    *kinds = kept;
+    let mut told = Vec::new();
+    if merged > 0 {
+        told.push(format!(
+            "{} of {} are said as the nearest in length at their port: our own TCP has {KINDS_MAX} groups at most (take a part of the capture, for \
+             instance with tshark -Y)",
+            human::counted(merged, "session"),
+            human::counted(of_kinds, "kind"),
+        ));
+    }
+    if !without.is_empty() {
+        let all = without.values().sum();
+        let named = |(&(is_udp, port), _): (&(bool, u16), &u64)| {
+            format!("{}-{port}", if is_udp { "udp" } else { "tcp" })
+        };
+        let mut names: Vec<String> = without.iter().take(8).map(named).collect();
+        if without.len() > names.len() {
+            names.push(format!("{} more", without.len() - names.len()));
+        }
+        let why = format!(
+            "they are at more ports than the {KINDS_MAX} groups that our own TCP has at most, and others are more frequent ({})",
+            names.join(", ")
+        );
+        told.push(left_out_line(all, &why));
+    }
+    told
 }
 
 fn left_out_line(count: u64, what: &str) -> String {
@@ -474,6 +535,34 @@ mod tests {
             found.scenario.sessions[0].program.capture().unwrap().session,
             NonZeroU64::new(200)
         );
-        assert!(found.left_out[0].starts_with("72 sessions left out"), "{:?}", found.left_out);
+        // the others are said as the nearest of them
+        assert!(
+            found.left_out[0].starts_with("72 sessions of 72 kinds are said as the nearest"),
+            "{:?}",
+            found.left_out
+        );
+        assert_eq!(
+            (found.left_out.len(), &*found.table[0]),
+            (1, "day.pcap: 201 sessions in 20.0 s, of 128 kinds")
+        );
+        let yaml = found.scenario.to_yaml().unwrap();
+        assert!(yaml.contains("rate: 1.9/s") && yaml.contains("rate: 1.85/s"), "{yaml}");
+    }
+
+    #[test]
+    fn each_port_keeps_a_kind_and_ports_beyond_the_most_are_named() {
+        let mut all: Vec<_> = (1..=200).map(|n| session(n, 80, &[(true, n)])).collect();
+        all.push(session(201, 5001, &[(true, 7)]));
+        all.push(session(202, 53, &[(true, 9)]));
+        let kept = found(&all, &CaptureOptions::default()).unwrap();
+        let names: Vec<&str> = kept.scenario.sessions.keys().map(String::as_str).collect();
+        assert_eq!(names.len(), KINDS_MAX);
+        assert!(names.contains(&"tcp-5001") && names.contains(&"udp-53"), "{names:?}");
+        assert_eq!(kept.left_out.len(), 1, "{:?}", kept.left_out);
+        let all: Vec<_> = (1..=130).map(|n| session(n, 1000 + n as u16, &[(true, 5)])).collect();
+        let found = found(&all, &CaptureOptions::default()).unwrap();
+        let says = "2 sessions left out: they are at more ports than the 128 groups";
+        assert!(found.left_out[0].starts_with(says), "{:?}", found.left_out);
+        assert!(found.left_out[0].contains("(tcp-1129, tcp-1130)"), "{:?}", found.left_out);
     }
 }

@@ -8,7 +8,7 @@ use crate::assemble::{RunFacts, SessionGroup, SessionIntervalCounts, assemble};
 use crate::document::Document;
 use crate::format::{Colour, Presentable, Rendering};
 use crate::golden::{Noise, VOICE, both, facts, golden, text};
-use crate::model::{Expectation, Report, SessionEnd, Verdict};
+use crate::model::{Expectation, Report, SessionEnd, SessionGoal, Verdict};
 
 const SECOND: u64 = 1_000_000_000;
 /// Bytes of a request and of its response.
@@ -131,6 +131,7 @@ fn expectation(text: &str, measured: &str, met: bool) -> Expectation {
 fn plausible() -> Vec<SessionGroup> {
     let web = Web { starts: 10_000, per_second: 1_000, stalled: None, lateness: 9_000.0 };
     let client = SessionGroup {
+        goal: Some(SessionGoal { established: 10_000, reached_ns: Some(9_990_000_000) }),
         paired_with: Some(1),
         expectations: vec![
             expectation("established >= 10000", "10,000", true),
@@ -228,6 +229,7 @@ fn sessions_of_a_bad_run() {
         ..done(9_740)
     };
     let client = SessionGroup {
+        goal: Some(SessionGoal { established: 10_000, reached_ns: None }),
         expectations: vec![
             expectation("established >= 9600", "9,650", true),
             expectation("response.p99 < 5ms", "908 ms", false),

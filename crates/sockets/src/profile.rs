@@ -1,6 +1,6 @@
 //! What is asked of TCP for the connections of a group: plain data, set on each socket explicitly.
 //!
-//! Accepted sockets inherit the options of their listener (a test holds that they do), so a listener costs the calls once. A profile
+//! Accepted sockets inherit the options of their listener (a test holds that they do) but for some of SCTP, so a listener costs the calls once. A profile
 //! is tried on sockets of both families before the start: the error names the option, its limit and the remedy.
 
 use std::io;
@@ -221,6 +221,16 @@ impl TriedProfile {
             option(name.name(), text, set)?;
         }
         Ok(())
+    }
+
+    /// Sets what an accepted socket does not have of its listener: of SCTP the ToS byte, in Linux 6.1.
+    pub fn complete(&self, accepted: &OwnedFd) {
+        if self.profile.protocol == Protocol::Sctp
+            && let Ok(family) = sockopt::socket_domain(accepted)
+        {
+            // what its listener has is valid
+            let _ = self.set_ip(accepted, family);
+        }
     }
 
     /// What the headers of IP say.

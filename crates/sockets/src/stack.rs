@@ -270,6 +270,9 @@ impl HostStack {
                 }
             };
             let profile = listener.profile;
+            if let Some(tried) = self.profiles.get(usize::from(profile.0)) {
+                tried.complete(&fd);
+            }
             let number = self.sockets.next();
             let watched = self.poller.add(&fd, number.into(), WATCHED);
             if watched.is_err() {

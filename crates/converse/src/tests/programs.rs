@@ -261,15 +261,16 @@ fn a_client_may_end_with_rst() {
 
 #[test]
 fn an_unlimited_repetition_of_nothing_ends() {
+    // what a distribution says is known to the session alone
     let (client, _) = run(
-        "rate: 1/s, count: 1, program: { steps: { client: [ repeat: { times: 4000000000, steps: [ send: 0B ] } ] } }",
+        "rate: 1/s, count: 1, program: { steps: { client: [ repeat: { times: 4000000000, steps: [ think: { uniform: { min: 0s, max: 0s } } ] } ] } }",
     );
     assert_eq!(client.counts.abandoned, 1, "{:#?}", client.counts);
 }
 
 #[test]
 fn a_repetition_that_waits_for_no_time_is_given_up_as_one_that_does_not_wait() {
-    let steps = "{ client: [ repeat: { times: 4000000000, steps: [ think: 0s ] } ] }";
+    let steps = "{ client: [ repeat: { times: 4000000000, steps: [ think: { uniform: { min: 0s, max: 0s } } ] } ] }";
     let text = format!(
         "ports: {{ a: {{}} }}\nsessions: {{ x: {{ from: a, servers: {{ addresses: 10.0.2.9, ports: 80 }}, count: 1, \
          program: {{ steps: {steps} }} }} }}\n"
@@ -539,7 +540,7 @@ fn a_jump_without_an_end_goes_on_until_the_run_ends_and_one_that_waits_for_nothi
     );
     assert_eq!(client.counts.unfinished, 1, "{:#?}", client.counts);
     let (client, _) = run(
-        "rate: 1/s, count: 1, timeout: 100s, program: { steps: { client: [ { label: a }, { add: { n: 1 } }, { jump: { to: a } } ], server: [ wait-close ] } }",
+        "rate: 1/s, count: 1, timeout: 100s, program: { steps: { client: [ { label: a }, { think: { uniform: { min: 0s, max: 0s } } }, { jump: { to: a } } ], server: [ wait-close ] } }",
     );
     assert_eq!(client.counts.abandoned, 1, "{:#?}", client.counts);
 }

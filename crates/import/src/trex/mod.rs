@@ -3,9 +3,9 @@
 
 mod astf;
 mod packets;
+mod shares;
 mod stf;
 
-use wirebeat_traffic::scenario::session::AddressRange;
 use wirebeat_units::Nanos;
 
 use crate::ScriptError;
@@ -37,12 +37,4 @@ fn per_second(rate: f64) -> String {
 /// Nanoseconds, where they are a time.
 fn nanos(ns: f64) -> Option<Nanos> {
     (ns.is_finite() && (1.0..1e18).contains(&ns)).then(|| Nanos::new(ns.round() as u64))
-}
-
-/// Part `number` of `all` of a range; `None` where it has fewer addresses.
-fn part(range: &AddressRange, number: u32, all: u32) -> Option<AddressRange> {
-    let each = range.len() / u64::from(all.max(1));
-    let first = each.checked_mul(number.into())?;
-    let last = first.checked_add(each)?.checked_sub(1)?;
-    (each > 0).then(|| AddressRange::between(range.get(first), range.get(last)).ok())?
 }

@@ -35,7 +35,7 @@ use wirebeat_traffic::values::session::PortRange;
 use wirebeat_units::{Fault, Nanos, Rate, fault};
 
 use super::packets::{self, PacketTemplate};
-use super::{nanos, part, per_second};
+use super::{nanos, per_second, shares};
 use crate::capture::{CLIENTS, SERVERS, SessionFacts, TemplateFacts, port};
 use crate::draft::Draft;
 use crate::text::{name, printable};
@@ -95,6 +95,9 @@ pub(super) struct Template<'a> {
     pub(super) number: usize,
     pub(super) keys: &'a Map<String, Value>,
 }
+
+/// A session of a template's capture, with the name of the file, and the addresses of clients and servers.
+type Played<'a> = (Template<'a>, String, SessionFacts, Addresses, Addresses);
 
 pub(super) fn read(draft: &mut Draft<'_>) -> Result<(), ScriptError> {
     let whole = |problem: Fault| ScriptError::Whole { file: draft.source.name.to_owned(), problem };
@@ -160,8 +163,8 @@ impl<'a> Reader<'a, '_, '_> {
         let scenario = &mut self.draft.scenario;
         scenario.ports.insert(CLIENTS.to_owned(), port(&options.interface));
         scenario.ports.insert(SERVERS.to_owned(), port(&options.to));
-        let mut groups: Vec<(Template<'a>, String, SessionFacts, Addresses, Addresses)> =
-            Vec::new();
+        let mut groups: Vec<Played<'a>> = Vec::new();
+        let mut ranges = Vec::new();
         let mut packets = Vec::new();
         for (number, template) in templates.iter().enumerate() {
             let Value::Object(keys) = template else {
@@ -171,7 +174,9 @@ impl<'a> Reader<'a, '_, '_> {
             let template = Template { number, keys };
             let from = self.pool(&template, "client_pool", (&clients, usual_clients))?;
             let to = self.pool(&template, "server_pool", (&servers, usual_servers))?;
-            self.check_pools(&template, &from, &to)?;
+            let servers = self.server(&template)?.unwrap_or(to.range);
+            ranges.push((number, from.range, servers));
+            self.check_pools(&ranges)?;
             match options.packets {
                 true => {
                     let (file, facts) = self.packets(&template)?;
@@ -205,43 +210,46 @@ impl<'a> Reader<'a, '_, '_> {
             let why = fault!("no session of its captures can be said again: {}", told.join("; "));
             return Err(self.wrong("cap_info", None, why));
         }
-        // how many share the servers of a pool at a port, and how many of them had their part
-        let mut shares = BTreeMap::<(IpAddr, bool, u16), (u32, u32)>::new();
-        let share = |session: &SessionFacts, to: &Addresses| {
-            (to.range.first, session.transport == Transport::Udp, session.server.port())
-        };
-        let is_alone = |template: &Template<'_>| template.keys.contains_key("server_addr");
-        for (_, _, session, _, to) in groups.iter().filter(|group| !is_alone(&group.0)) {
-            shares.entry(share(session, to)).or_default().0 += 1;
-        }
-        for (template, file, session, from, to) in groups {
-            let (all, had) = shares.entry(share(&session, &to)).or_insert((1, 0));
-            let part = match is_alone(&template) {
-                true => self.server(&template)?.unwrap_or(to.range),
-                false => {
-                    *had += 1;
-                    match part(&to.range, *had - 1, *all) {
-                        Some(part) => part,
-                        None => {
-                            let line = self.line("name", Some(template.number));
-                            let why = format!(
-                                "its servers have fewer addresses than the {all} templates at their port"
-                            );
-                            self.draft.leave_out(&line, &file, why);
-                            continue;
-                        }
-                    }
-                }
+        let servers = self.divide_servers(&groups)?;
+        for ((template, file, session, from, to), servers) in groups.into_iter().zip(servers) {
+            if servers.is_empty() {
+                let line = self.line("name", Some(template.number));
+                let why = format!(
+                    "others have all of its servers at port {}, and a server has to know what to say: give it a pool of its own",
+                    session.server.port()
+                );
+                self.draft.leave_out(&line, &file, why);
+                continue;
+            }
+            let servers = PoolSpec {
+                addresses: AddressPool(servers),
+                order: to.order,
+                ..PoolSpec::default()
             };
-            let group = self.group(
-                &template,
-                (file.clone(), &session),
-                from,
-                Addresses { range: part, ..to },
-            )?;
+            let group = self.group(&template, (file.clone(), &session), from, servers)?;
             self.add(&template, &file, group)?;
         }
         Ok(())
+    }
+
+    /// The servers of each group: those at one port share the addresses that several of them have.
+    fn divide_servers(&self, groups: &[Played<'a>]) -> Result<Vec<Vec<AddressRange>>, ScriptError> {
+        let mut at_port = BTreeMap::<(bool, u16), (Vec<usize>, Vec<AddressRange>)>::new();
+        for (index, (template, _, session, _, to)) in groups.iter().enumerate() {
+            let port = (session.transport == Transport::Udp, session.server.port());
+            let (indices, ranges) = at_port.entry(port).or_default();
+            indices.push(index);
+            ranges.push(self.server(template)?.unwrap_or(to.range));
+        }
+        let mut servers = vec![Vec::new(); groups.len()];
+        for (indices, ranges) in at_port.values() {
+            for (&index, part) in indices.iter().zip(shares::divide(ranges)) {
+                if let Some(of) = servers.get_mut(index) {
+                    *of = part;
+                }
+            }
+        }
+        Ok(servers)
     }
 
     pub(super) fn wrong(&self, key: &str, template: Option<usize>, why: Fault) -> ScriptError {
@@ -386,19 +394,21 @@ impl<'a> Reader<'a, '_, '_> {
     }
 
     /// That no address is of clients and of servers: our hosts would have it twice. Packets may have any.
+    /// Of the last of `ranges`, which are the numbers of templates, their clients and their servers, and all of them.
     fn check_pools(
         &mut self,
-        template: &Template<'_>,
-        from: &Addresses,
-        to: &Addresses,
+        ranges: &[(usize, AddressRange, AddressRange)],
     ) -> Result<(), ScriptError> {
-        let servers = self.server(template)?.unwrap_or(to.range);
-        if from.range.common(&servers).is_none() {
-            return Ok(());
-        }
-        let line = self.line("name", Some(template.number));
-        let both =
-            format!("its clients {} and servers {servers} have addresses in common", from.range);
+        let Some((number, clients, servers)) = ranges.last() else { return Ok(()) };
+        let overlap = ranges.iter().rev().find_map(|(_, other_clients, other_servers)| {
+            let of = |clients: &AddressRange, servers: &AddressRange| {
+                clients.common(servers).map(|_| (*clients, *servers))
+            };
+            of(clients, other_servers).or_else(|| of(other_clients, servers))
+        });
+        let Some((clients, servers)) = overlap else { return Ok(()) };
+        let line = self.line("name", Some(*number));
+        let both = format!("its clients {clients} and servers {servers} have addresses in common");
         if self.draft.options.packets {
             self.draft.leave_out(
                 &line,
@@ -542,7 +552,7 @@ impl<'a> Reader<'a, '_, '_> {
         template: &Template<'_>,
         (file, session): (String, &SessionFacts),
         from: Addresses,
-        to: Addresses,
+        servers: PoolSpec,
     ) -> Result<SessionSpec, ScriptError> {
         let number = |key: &str| template.keys.get(key).and_then(Value::as_f64);
         let (cps, rate) = self.rate(template)?;
@@ -566,9 +576,9 @@ impl<'a> Reader<'a, '_, '_> {
                        'keep-times: true' waits as the capture did";
             self.draft.leave_out(&line, "ipg, rtt", why);
         }
-        let pool = |of: Addresses| PoolSpec {
-            addresses: AddressPool(vec![of.range]),
-            order: of.order,
+        let clients = PoolSpec {
+            addresses: AddressPool(vec![from.range]),
+            order: from.order,
             ..PoolSpec::default()
         };
         let port = session.server.port();
@@ -577,10 +587,10 @@ impl<'a> Reader<'a, '_, '_> {
             to: Some(SERVERS.to_owned()),
             stack: StackChoice::Own,
             transport: session.transport,
-            clients: pool(from),
+            clients,
             servers: PoolSpec {
                 ports: Some(PortPool(vec![PortRange { first: port, last: port }])),
-                ..pool(to)
+                ..servers
             },
             ..SessionSpec::new(ProgramSpec::Capture(Box::new(program)))
         };

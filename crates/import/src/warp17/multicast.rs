@@ -4,9 +4,11 @@ use std::net::IpAddr;
 
 use wirebeat_traffic::scenario::header::Header;
 use wirebeat_traffic::scenario::size::Size;
-use wirebeat_traffic::scenario::{FlowRate, FlowSpec, yaml};
+use wirebeat_traffic::scenario::{FlowRate, FlowSpec, Probe, yaml};
 use wirebeat_traffic::values::session::PortRange;
 use wirebeat_units::Rate;
+use wirebeat_wire::codec::Codec;
+use wirebeat_wire::ip::Version;
 
 use super::command::CaseId;
 use super::places::Places;
@@ -110,7 +112,7 @@ pub(super) fn flow(
         return Ok(());
     }
     let stop = plan.stop.map(|stop| begin.saturating_add(stop));
-    let flow = FlowSpec {
+    let mut flow = FlowSpec {
         packet: packet.into(),
         size: Some(size),
         rate,
@@ -119,6 +121,11 @@ pub(super) fn flow(
         ..FlowSpec::from_port(places.name(id.port, case.vlan))
     };
     let name = format!("port-{}-test-{}", id.port, id.case);
+    let needed = Codec::Wirebeat.min_len(Version::V4) as u64;
+    if u64::from(request) < needed {
+        flow.probe = Probe::Off;
+        draft.leave_out_probe(&case.line, &name, request.into(), needed);
+    }
     draft.flow(&case.line, name, flow)
 }
 

@@ -208,6 +208,25 @@ fn a_jump_without_a_condition_goes_where_it_leads() {
 }
 
 #[test]
+fn a_program_that_goes_round_without_waiting_is_left_out_with_its_line() {
+    let commands = "{ \"name\": \"tx\", \"buf_index\": 0 },\n{ \"name\": \"add_var\", \"id\": 0, \"val\": 1 },\n\
+        { \"name\": \"jmp_cmp\", \"id\": 0, \"offset\": -1, \"cmp_op\": \"ge\", \"cmp_val\": 0 }";
+    let why = Profile::with_client(commands).why();
+    let says = "p.json:7: program_list[0].commands[2]: from here on more than 100000 commands";
+    let told = "templates with this program are left out";
+    assert!(why.contains("none of its templates"), "{why}");
+    let mut with_another = Profile::with_client(commands);
+    with_another.of_client = "\"cps\": 10 }, \"server_template\": { \"program_index\": 1, \"assoc\": [ { \"port\": 80 } ] } }, { \"client_template\": { \
+        \"program_index\": 1, \"port\": 81, \"cps\": 1, \"ip_gen\": { \"dist_client\": { \"index\": 0 }, \"dist_server\": { \"index\": 1 } }"
+        .into();
+    let text = with_another.text();
+    let converted =
+        with_another.try_convert(&Options::default()).unwrap_or_else(|why| panic!("{why}\n{text}"));
+    assert_eq!(converted.scenario.sessions.len(), 1);
+    assert_told(&converted, says, told);
+}
+
+#[test]
 fn a_variable_that_may_fall_below_zero_is_named_where_its_order_decides() {
     let commands = r#"{ "name": "set_var", "id": 0, "val": 3 }, { "name": "add_var", "id": 0, "val": -2 },
         { "name": "jmp_cmp", "id": 0, "offset": -1, "cmp_op": "gt", "cmp_val": 0 }"#;
@@ -391,7 +410,67 @@ fn values_that_mean_the_default_divide_no_group() {
     let converted = Profile::with_keys(keys).convert();
     let ecn: Vec<Option<bool>> =
         converted.scenario.sessions.values().map(|group| group.tcp.ecn).collect();
-    assert_eq!(ecn, [None, Some(true)]);
+    assert_eq!(ecn, [None]);
+}
+
+/// What one end alone was told made two groups of each template, even where both ends agree on it.
+#[test]
+fn what_ends_agree_on_divides_no_group_wherever_it_stands() {
+    let info = |keys: &str| format!("{{ \"tcp\": {{ {keys} }} }}");
+    let small = info(r#""mss": 700, "do_sack": 0"#);
+    for keys in [format!("\"c_glob_info\": {small}"), format!("\"s_glob_info\": {small}")] {
+        let converted = Profile::with_keys(&keys).convert();
+        assert_eq!((told(&converted), converted.scenario.sessions.len()), (Vec::new(), 1));
+        let tcp = &first(&converted).tcp;
+        assert_eq!((tcp.mss.map(|mss| mss.get()), tcp.sack), (Some(700), Some(false)));
+    }
+    let keys = format!(
+        "\"c_glob_info\": {}, \"s_glob_info\": {}",
+        info(r#""mss": 900, "do_ecn": 1"#),
+        info(r#""mss": 800, "do_rfc1323": 0"#)
+    );
+    let converted = Profile::with_keys(&keys).convert();
+    assert_eq!(converted.scenario.sessions.len(), 1);
+    let tcp = &first(&converted).tcp;
+    let options = (tcp.timestamps, tcp.window_scaling, tcp.ecn);
+    assert_eq!(
+        (tcp.mss.map(|mss| mss.get()), options),
+        (Some(800), (Some(false), Some(false), None))
+    );
+}
+
+/// It was refused, and one of T-Rex's own profiles has it.
+#[test]
+fn times_that_python_writes_with_a_point_are_times() {
+    let delay =
+        |usec: &str| Profile::with_client(&format!("{{ \"name\": \"delay\", \"usec\": {usec} }}"));
+    let think = |usec: &str| client_steps(&delay(usec).convert())[0].clone();
+    assert_eq!(think("100000.0"), think("100000"));
+    for wrong in ["-1.0", "1e99", "\"x\""] {
+        assert!(delay(wrong).why().contains("'usec' is a whole number from 0"), "{wrong}");
+    }
+}
+
+/// T-Rex takes them, and finds the template by its port.
+#[test]
+fn servers_of_templates_that_overlap_are_divided() {
+    let text = Profile::default().text();
+    let begin = text.find("{\n\"client_template\"").unwrap();
+    let template = text[begin..].trim_end().trim_end_matches("] }").trim_end();
+    let second = template.replace("\"index\": 1", "\"index\": 2");
+    let pool = "{ \"ip_start\": \"48.0.0.6\", \"ip_end\": \"48.0.0.15\" }";
+    let text = text
+        .replace(" ],\n\"templates\"", &format!(",\n{pool} ],\n\"templates\""))
+        .replace(template, &format!("{template},\n{second}"));
+    let read = |_: &str| Err(String::new());
+    let sessions = &wirebeat_import::no_sessions;
+    let source = Source { name: "p.json", text: &text, read: &read, sessions };
+    let converted = convert(Dialect::Trex, &source, &Options::default());
+    let converted = converted.unwrap_or_else(|why| panic!("{why}\n{text}"));
+    compile_sessions(&converted.scenario, &Files::default()).unwrap();
+    let servers =
+        converted.scenario.sessions.values().map(|group| group.servers.addresses.0[0].to_string());
+    assert_eq!(servers.collect::<Vec<_>>(), ["48.0.0.1-48.0.0.7", "48.0.0.8-48.0.0.15"]);
 }
 
 #[test]

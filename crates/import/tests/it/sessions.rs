@@ -281,3 +281,19 @@ fn connections_go_to_hosts_alone() {
     let error = convert(Dialect::Mgen, &source, &Options::default()).unwrap_err().to_string();
     assert!(error.starts_with("s:2: sessions.flow-1.servers.addresses: "), "{error}");
 }
+
+#[test]
+fn messages_to_and_from_another_program_are_named_with_their_line() {
+    let converted = mgen(
+        "0.0 LISTEN SINK 5000\n0.0 ON 1 SINK DST 10.0.0.2/5000 PERIODIC [1 100]\n1.0 IGNORE SINK 5000\n0.0 ON 2 TCP DST 10.0.0.2/5001 PERIODIC [1 100]\n",
+    );
+    assert_eq!(names(&converted), ["flow-2"]);
+    let told: Vec<String> = converted.left_out.iter().map(ToString::to_string).collect();
+    for begins in [
+        "s:1: SINK 5000: messages come from the network alone",
+        "s:2: flow-1: its messages go to another program (SINK)",
+        "s:3: SINK 5000: messages come from the network alone",
+    ] {
+        assert!(told.iter().any(|it| it.starts_with(begins)), "{begins}\n{told:#?}");
+    }
+}

@@ -4,7 +4,9 @@ use std::num::NonZeroU32;
 
 use wirebeat_import::{Converted, Dialect, Options, Source, convert};
 use wirebeat_traffic::scenario::departures::Duration;
-use wirebeat_traffic::scenario::session::{ProgramSpec, SessionSpec, in_sessions_per_second};
+use wirebeat_traffic::scenario::session::{
+    AddressRange, ProgramSpec, SessionSpec, in_sessions_per_second,
+};
 use wirebeat_units::Nanos;
 
 const GENERATOR: &str = "- duration : 10.0\n  generator :\n    clients_start : \"16.0.0.1\"\n    clients_end : \"16.0.0.255\"\n    \
@@ -146,6 +148,69 @@ fn addresses_of_both_ends_are_refused_for_sessions_and_named_for_packets() {
     );
     let server = why(&format!("{GENERATOR}{TEMPLATE}      server_addr : \"16.0.0.7\"\n"));
     assert!(server.contains("and servers 16.0.0.7 have addresses in common"), "{server}");
+}
+
+/// What the second template was said to overlap with made two groups with the same servers, which no run takes.
+#[test]
+fn servers_of_pools_that_overlap_are_divided() {
+    let servers = |pool: &str, more: &str| {
+        let pools = format!(
+            "    generator_servers :\n      - name : s1\n        ip_start : {}\n        ip_end : {}\n",
+            pool.split('-').next().unwrap(),
+            pool.split('-').next_back().unwrap()
+        );
+        let second = TEMPLATE.replace("  cap_info :\n", "");
+        let converted = of(&format!("{GENERATOR}{pools}{TEMPLATE}{second}      {more}\n"));
+        assert_eq!(told(&converted), [""; 0]);
+        converted.scenario.check().unwrap();
+        let pools = converted.scenario.sessions.values().map(|group| &group.servers.addresses.0);
+        let text = |pool: &Vec<AddressRange>| {
+            pool.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
+        pools.map(text).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        servers("48.0.0.156-48.0.1.99", "server_pool : s1"),
+        ["48.0.0.1-48.0.0.205", "48.0.0.206-48.0.1.99"]
+    );
+    assert_eq!(
+        servers("48.0.0.101-48.0.0.110", "server_pool : s1"),
+        ["48.0.0.1-48.0.0.105 48.0.0.111-48.0.0.255", "48.0.0.106-48.0.0.110"]
+    );
+    assert_eq!(
+        servers("49.0.0.1-49.0.0.9", "server_addr : 48.0.0.7"),
+        ["48.0.0.1-48.0.0.6 48.0.0.8-48.0.0.255", "48.0.0.7"]
+    );
+    // T-Rex gives clients a pool each, and they may have the same addresses
+    let clients = "    generator_clients :\n      - name : c1\n        ip_start : 16.0.0.9\n        ip_end : 16.0.1.9\n";
+    let second = TEMPLATE.replace("  cap_info :\n", "");
+    let converted = of(&format!("{GENERATOR}{clients}{TEMPLATE}{second}      client_pool : c1\n"));
+    let of = |at: usize| converted.scenario.sessions[at].clients.addresses.0[0].to_string();
+    assert_eq!([of(0), of(1)], ["16.0.0.1-16.0.0.255", "16.0.0.9-16.0.1.9"]);
+}
+
+/// The clients of one template and the servers of another are hosts of one link as well.
+#[test]
+fn clients_that_are_servers_of_another_template_are_refused_with_its_line() {
+    let pools = "    generator_servers :\n      - name : s1\n        ip_start : 16.0.0.200\n        ip_end : 16.0.1.9\n    generator_clients :\n      \
+                 - name : c1\n        ip_start : 20.0.0.1\n        ip_end : 20.0.0.9\n";
+    let second = TEMPLATE.replace("  cap_info :\n", "");
+    let text = format!(
+        "{GENERATOR}{pools}{TEMPLATE}{second}      client_pool : c1\n      server_pool : s1\n"
+    );
+    let refused = why(&text);
+    assert!(
+        refused.starts_with("p.yaml:18: its clients 16.0.0.1-16.0.0.255 and servers 16.0.0.200-16.0.1.9 have addresses in common"),
+        "{refused}"
+    );
+}
+
+/// Tunables of TCP are of advanced profiles.
+#[test]
+fn tunables_in_a_stateful_profile_are_named() {
+    let converted =
+        of(&format!("{GENERATOR}  c_glob_info :\n    tcp : {{ mss : 500 }}\n{TEMPLATE}"));
+    assert_eq!(told(&converted), ["p.yaml:7: c_glob_info: it has no meaning here"]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use wirebeat_import::{Converted, Dialect, Options, Source, convert};
 use wirebeat_traffic::compile::{Files, compile_sessions};
+use wirebeat_traffic::scenario::Probe;
 use wirebeat_traffic::scenario::session::{ProgramSpec, SessionSpec};
 use wirebeat_units::Nanos;
 
@@ -252,6 +253,10 @@ fn multicast_sources_are_flows_where_there_are_interfaces() {
     let converted = on_links(&text);
     assert_eq!(converted.scenario.flows.keys().collect::<Vec<_>>(), ["port-0-test-1"]);
     assert!(told(&converted).contains("not each meets each"));
+    // one that is too short for a probe was refused when it was compiled
+    let converted = on_links(&text.replace("data-req-plen 100", "data-req-plen 15"));
+    assert_eq!(converted.scenario.flows["port-0-test-1"].probe, Probe::Off);
+    assert!(told(&converted).contains("w:3: port-0-test-1: 15 bytes have no room for the 16"));
 }
 
 #[test]

@@ -10,9 +10,10 @@ use super::rates::digits;
 use crate::human;
 use crate::model::{
     Expectation, FindingKind, PlannedActual, SessionBytes, SessionConnections, SessionDatagrams,
-    SessionEnd, SessionEnds, SessionFrames, SessionInterval, SessionIntervals, SessionMessages,
-    SessionMisbehaviour, SessionOneWay, SessionPairs, SessionRates, SessionReport, SessionSegments,
-    SessionStarts, SessionTimes, SessionTls, SessionZeroCopy, Stats, StatusCount, TlsFailures,
+    SessionEnd, SessionEnds, SessionFrames, SessionGoal, SessionInterval, SessionIntervals,
+    SessionMessages, SessionMisbehaviour, SessionOneWay, SessionPairs, SessionRates, SessionReport,
+    SessionSegments, SessionStarts, SessionTimes, SessionTls, SessionZeroCopy, Stats, StatusCount,
+    TlsFailures,
 };
 
 /// The name of all groups together; a group may have it too, and is told from them by where it stands.
@@ -54,6 +55,8 @@ pub struct SessionGroup {
     pub users: Option<u32>,
     /// When sessions were to start, from the start of the run; where the run was stopped, until then. `None`: all the time.
     pub under_way: Option<(Nanos, Nanos)>,
+    /// How many sessions it was to have established, and when it had; `None`: it was to reach nothing.
+    pub goal: Option<SessionGoal>,
     /// For how long sessions were to start, where that is not all that time: a count may be reached before.
     pub starting: Option<Nanos>,
     /// The place among the groups of the other end of the same connections. `None` where that is not ours, and where something
@@ -190,6 +193,7 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
         users: group.users,
         from_ns: group.under_way.map(|(from, _)| from.get()),
         to_ns: group.under_way.map(|(_, to)| to.get()),
+        until: group.goal,
         paired_with: paired_with.and_then(|other| u32::try_from(other).ok()),
         pairs: group.pairs,
         starts: SessionStarts {

@@ -39,9 +39,9 @@ pub use mix::{MixReport, MixShare, MixShared};
 pub use replay::{HeldBack, LeftOut, OutOfOrder, ProbeNumbers, Replay, Shortened};
 pub use session::{
     PlannedActual, SessionBytes, SessionConnections, SessionDatagrams, SessionEnd, SessionEnds,
-    SessionFrames, SessionInterval, SessionIntervals, SessionMessages, SessionMisbehaviour,
-    SessionOneWay, SessionPairs, SessionRates, SessionReport, SessionSegments, SessionStarts,
-    SessionTimes, SessionTls, SessionZeroCopy, StatusCount, TlsFailures,
+    SessionFrames, SessionGoal, SessionInterval, SessionIntervals, SessionMessages,
+    SessionMisbehaviour, SessionOneWay, SessionPairs, SessionRates, SessionReport, SessionSegments,
+    SessionStarts, SessionTimes, SessionTls, SessionZeroCopy, StatusCount, TlsFailures,
 };
 pub use stack::{
     StackArrivals, StackBytes, StackConflict, StackDatagrams, StackInterval, StackLink,

@@ -42,6 +42,9 @@ pub struct SessionReport {
     /// See `from_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_ns: Option<u64>,
+    /// How many sessions it was to have established (`until`), and when it had; absent where it was to reach nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<SessionGoal>,
     /// The place in `sessions`, from 0, of the other end of the same connections; absent where that is not ours, and where
     /// something between the ends makes connections of its own (a proxy).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -127,6 +130,16 @@ impl SessionReport {
             .chain(self.timers_ns.values_mut())
             .chain([&mut self.start_lateness_ns, &mut self.round_trip_ns])
     }
+}
+
+/// What a group was to reach; it stopped when it had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionGoal {
+    /// Sessions that were to be established, on all cores together.
+    pub established: u64,
+    /// When that many were, from the start of the run; absent where they never were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached_ns: Option<u64>,
 }
 
 /// Established sessions of both ends, put together by their numbers.

@@ -10,9 +10,9 @@ use super::table::{Cell, NOTHING, Table};
 use crate::columns::sent_bits_per_second;
 use crate::human;
 use crate::model::{
-    PlannedActual, Report, SessionDatagrams, SessionEnd, SessionMisbehaviour, SessionOneWay,
-    SessionPairs, SessionRates, SessionReport, SessionTimes, SessionTls, SessionZeroCopy, Stats,
-    StatusCount,
+    PlannedActual, Report, SessionDatagrams, SessionEnd, SessionGoal, SessionMisbehaviour,
+    SessionOneWay, SessionPairs, SessionRates, SessionReport, SessionTimes, SessionTls,
+    SessionZeroCopy, Stats, StatusCount,
 };
 
 /// Groups that are shown; the rest are in the JSON form.
@@ -122,6 +122,13 @@ fn asked(group: &SessionReport) -> String {
         parts.push(match from {
             0 => format!("for {}", at(to)),
             from => format!("from {} to {} of the run", at(from), at(to)),
+        });
+    }
+    if let Some(SessionGoal { established, reached_ns }) = group.until {
+        let goal = format!("until {} are established", human::count(established));
+        parts.push(match reached_ns {
+            Some(reached) => format!("{goal}: reached after {}", at(reached)),
+            None => format!("{goal}: not reached"),
         });
     }
     clean(&parts.join("; "))

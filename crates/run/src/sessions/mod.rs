@@ -74,6 +74,8 @@ pub(crate) struct PreparedSessions {
     sessions: Sessions,
     options: Options,
     workers: Vec<Worker>,
+    /// What groups wait for, where that is not on a virtual clock.
+    gates: Arc<Gates>,
     /// The addresses of our own TCP, which no other run has meanwhile.
     _claims: Vec<Claims>,
     machine: Machine,
@@ -211,6 +213,7 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
         sessions,
         options,
         workers,
+        gates,
         _claims: claims,
         machine: Machine::observe(),
         notices,

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use wirebeat_host::CpuTimes;
@@ -10,7 +11,7 @@ use wirebeat_report::assemble::{
     Clocks, RunFacts, SessionGroup as Group, SessionIntervalCounts, assemble,
 };
 use wirebeat_report::model::{
-    Change, End, FindingKind, Json, Report, SessionEnd, SessionFrames, SessionZeroCopy,
+    Change, End, FindingKind, Json, Report, SessionEnd, SessionFrames, SessionGoal, SessionZeroCopy,
 };
 use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::scenario::Scenario;
@@ -41,6 +42,8 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
     let mut summaries: BTreeMap<(usize, SessionEnd), SessionSummary> = BTreeMap::new();
     let mut counted = Vec::new();
     let in_no_time = finished.iter().any(|worker| worker.ended.is_some());
+    let gates = finished.iter().find_map(|worker| worker.gates.as_ref()).unwrap_or(&run.gates);
+    let gates = Arc::clone(gates);
     for worker in &finished {
         counted.extend(worker.counted.iter().cloned());
         if let Some(message) = &worker.error {
@@ -71,6 +74,12 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
         group.paired_with = places.iter().position(|place| *place == (number, other));
         group.summary = summary.clone();
         group.zero_copy = zero_copy(&finished, (number, side));
+        if side == SessionEnd::Client || plan.from.is_none() {
+            group.goal = plan.until.map(|established| {
+                let reached = gates.reached(number as u16).map(|at| at.saturating_sub(begin));
+                SessionGoal { established, reached_ns: reached.map(Nanos::get) }
+            });
+        }
         group.frames = frames(&counted, (run.sessions.groups.len(), number), side);
         if plan.pair == Pairing::Payload && side == SessionEnd::Client {
             group.pairs = pairs::of(summary, summaries.get(&(number, other)));

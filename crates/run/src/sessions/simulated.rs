@@ -72,6 +72,8 @@ pub(super) struct Ready {
     /// When the last session has had its time.
     last: Nanos,
     failed: Failed,
+    /// What groups wait for.
+    gates: Arc<Gates>,
 }
 
 fn way(spec: &CableSpec, seed: u64) -> Way {
@@ -155,6 +157,7 @@ impl Simulation {
             interval: self.interval,
             last,
             failed,
+            gates,
         })
     }
 }
@@ -237,6 +240,7 @@ impl Ready {
             ended: Some(now.saturating_sub(BEGIN)),
             last: self.counts(),
             last_times: self.response_times(),
+            gates: Some(Arc::clone(&self.gates)),
             error: self.error(),
             ..Finished::default()
         }

@@ -222,6 +222,8 @@ pub(super) struct Finished {
     pub(super) last: EndCounts,
     /// How long responses took until the end, likewise.
     pub(super) last_times: EndTimes,
+    /// What groups waited for, likewise.
+    pub(super) gates: Option<Arc<Gates>>,
     /// Why it did not come to its end.
     pub(super) error: Option<String>,
 }

@@ -1,5 +1,7 @@
 //! Sessions through a firewall of the system: how many it has room for, to the session, with and without address translation.
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use wirebeat_report::model::{Report, SessionEnd};
@@ -87,4 +89,37 @@ fn the_size_is_found_through_address_translation_too() {
     // both ends of each session are put together by the number in its first bytes: the server sees another address
     let pairs = side(&report, "held", SessionEnd::Client).pairs.unwrap();
     assert_eq!((pairs.paired, pairs.in_order, pairs.equal), (TABLE, TABLE, TABLE), "{pairs:#?}");
+}
+
+/// The example with other addresses of the firewall's, and a smaller table.
+#[test]
+fn the_example_finds_the_size_of_a_firewalls_table() {
+    require!(Capability::NetworkNamespaces, Capability::Program("nft"));
+    let bed = Testbed::router(&Cable::default()).unwrap();
+    at_router(&bed, "nft add table ip wall");
+    at_router(&bed, "nft add chain ip wall forward { type filter hook forward priority 0 ; }");
+    at_router(
+        &bed,
+        &format!("nft add rule ip wall forward ct state new ct count over {TABLE} drop"),
+    );
+    for (address, port) in [("192.0.2.1/24", "p0"), ("198.51.100.1/24", "p1")] {
+        at_router(&bed, &format!("ip address add {address} dev {port}"));
+    }
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/firewall-table.yaml");
+    let mut text = fs::read_to_string(example).unwrap();
+    for (from, to) in [
+        ("tried: 300000", format!("tried: {TRIED}")),
+        ("a: { interface: ${a}", format!("a: {{ namespace: a, interface: {}", bed.a.link.name)),
+        ("b: { interface: ${b}", format!("b: {{ namespace: b, interface: {}", bed.b.link.name)),
+        ("timeout: 3s", "timeout: 1500ms".to_owned()),
+        ("hold: 5m", "hold: 4s".to_owned()),
+        ("rate: 5000/s", "rate: 2000/s".to_owned()),
+        ("run: { time: 2m }", "run: { time: 5s }".to_owned()),
+    ] {
+        assert!(text.contains(from), "{from}");
+        text = text.replace(from, &to);
+    }
+    let report = run(&bed, &text, &Stop::new());
+    balances(&report);
+    finds_its_size(&report);
 }

@@ -22,6 +22,7 @@ mod firewall;
 mod flow_round_trips;
 mod flows_and_sessions;
 mod fragments;
+mod goals;
 mod guest;
 mod http_files;
 mod impaired_wire;

@@ -1,5 +1,8 @@
 //! Rates that groups of sessions share: each has what it was asked to have, and the report says so.
 
+use std::fs;
+use std::path::Path;
+
 use wirebeat_report::model::{MixShared, Report, SessionEnd, Verdict};
 use wirebeat_run::{Options, Silent, Stop, prepare};
 use wirebeat_traffic::scenario::Scenario;
@@ -90,4 +93,39 @@ fn starts_are_shared_as_they_were_asked_to() {
     let got: Vec<Option<u64>> = mix.groups.iter().map(|group| group.got).collect();
     assert_eq!((&got, opened.iter().flatten().sum::<u64>()), (&opened, 2000));
     assert_eq!(mix.groups[0].got_ratio, Some(0.5));
+}
+
+/// The examples as they are, at a lower rate and for less time: every group has sessions, and all of them do as they should.
+#[test]
+fn the_mixes_among_the_examples_open_and_close_sessions_of_all_groups() {
+    for (name, rate, groups) in [
+        ("mix-provider", "100Mbps", 17),
+        ("mix-enterprise", "100Mbps", 18),
+        ("mix-mobile", "100Mbps", 14),
+        ("mix-iot", "50Mbps", 11),
+    ] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+        let mut text = fs::read_to_string(folder.join(format!("{name}.yaml"))).unwrap();
+        for (from, to) in [
+            (format!("{{ rate: {rate}, "), "{ rate: 20Mbps, "),
+            ("run: { time: 10s }".to_owned(), "run: { time: 2s }"),
+        ] {
+            assert!(text.contains(&from), "{name}: {from}");
+            text = text.replace(&from, to);
+        }
+        let scenario = Scenario::from_yaml(&text, name).unwrap_or_else(|error| panic!("{error}"));
+        let prepared = prepare(&scenario, Options::default());
+        let prepared = prepared.unwrap_or_else(|error| panic!("{error}"));
+        let report = prepared.start(&mut Silent, &Stop::new());
+        balances(&report);
+        assert_eq!(report.verdict, Verdict::Done, "{name}: {report:#?}");
+        let clients: Vec<_> =
+            report.sessions.iter().filter(|group| group.end == SessionEnd::Client).collect();
+        assert_eq!((clients.len(), report.sessions.len()), (groups, 2 * groups), "{name}");
+        for group in &report.sessions {
+            let opened = group.starts.opened;
+            assert!(opened > 0 && group.starts.established == opened, "{name}: {group:#?}");
+            assert_eq!(group.ends.in_order, opened, "{name}: {group:#?}");
+        }
+    }
 }

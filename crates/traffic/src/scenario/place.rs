@@ -77,8 +77,15 @@ impl<'de> Visitor<'de> for Walk<'_> {
             list.next_element::<IgnoredAny>()?;
         }
         let Walk { depth, variables, .. } = self;
-        let walk = Walk { steps: rest, depth: depth + 1, variables, found: self.found };
-        list.next_element_seed(walk)?;
+        if rest.is_empty() {
+            if let Some(element) = list.next_element::<Spanned<IgnoredAny>>()? {
+                let at = element.referenced;
+                *self.found = Some((depth + 1, Place { line: at.line(), column: at.column() }));
+            }
+        } else {
+            let walk = Walk { steps: rest, depth: depth + 1, variables, found: self.found };
+            list.next_element_seed(walk)?;
+        }
         while list.next_element::<IgnoredAny>()?.is_some() {}
         Ok(())
     }

@@ -74,7 +74,7 @@ const VALUES: &[(&str, &[&str])] = &[
         ".steps.server",
         &[
             r#"["request", { "send": "9B" }, "response", { "start": "all" }, { "stop": "all" }, "reset"]"#,
-            r#"[{ "set": { "n": 3 } }, { "label": "again" }, { "jump": { "to": "again", "if": "n < 3" } }, { "jump": { "to": "again" } }]"#,
+            r#"[{ "set": { "n": 3 } }, { "label": "again" }, { "jump": { "to": "again", "if": "n < 3" } }, { "send": "9B" }, { "jump": { "to": "again" } }]"#,
         ],
     ),
     (".repeat.steps", &[r#"[{ "send": "5B" }, { "receive": "5B" }]"#]),

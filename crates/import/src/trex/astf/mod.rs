@@ -34,7 +34,7 @@ use wirebeat_units::{Fault, Rate, fault};
 
 use self::program::Program;
 use self::tunables::{End, Settings};
-use super::{part, per_second};
+use super::{per_second, shares};
 use crate::capture::{CLIENTS, SERVERS, port};
 use crate::draft::Draft;
 use crate::text::printable;
@@ -113,11 +113,26 @@ impl Template<'_> {
     fn transport(&self) -> Transport {
         self.programs[0].transport
     }
+}
 
-    /// Templates with the same share the servers of their pool.
-    fn share(&self) -> (bool, IpAddr, u16) {
-        (self.transport() == Transport::Udp, self.to.range.first, self.port)
+/// The servers of each template: those at one port share the addresses that several of them have.
+fn divide_servers(templates: &[Template<'_>]) -> Vec<Vec<AddressRange>> {
+    let mut at_port = BTreeMap::<(bool, u16), (Vec<usize>, Vec<AddressRange>)>::new();
+    for (index, template) in templates.iter().enumerate() {
+        let port = (template.transport() == Transport::Udp, template.port);
+        let (indices, ranges) = at_port.entry(port).or_default();
+        indices.push(index);
+        ranges.push(template.to.range);
     }
+    let mut servers = vec![Vec::new(); templates.len()];
+    for (indices, ranges) in at_port.values() {
+        for (&index, part) in indices.iter().zip(shares::divide(ranges)) {
+            if let Some(of) = servers.get_mut(index) {
+                *of = part;
+            }
+        }
+    }
+    servers
 }
 
 fn path_of(template: usize) -> KeyPath {
@@ -164,20 +179,16 @@ impl<'a> Reader<'a, '_, '_> {
             return Err(self.without_templates());
         }
         self.check_pools(&templates)?;
-        let mut shares = BTreeMap::<_, (u32, u32)>::new();
-        templates.iter().for_each(|of| shares.entry(of.share()).or_default().0 += 1);
-        for template in &templates {
-            let (all, had) = shares.entry(template.share()).or_default();
-            let servers = part(&template.to.range, *had, *all);
-            *had += 1;
-            let Some(servers) = servers else {
+        for (template, servers) in templates.iter().zip(divide_servers(&templates)) {
+            if servers.is_empty() {
                 let why = format!(
-                    "its servers have fewer addresses than the {all} templates at their port"
+                    "others have all of its servers at port {}, and a server has to know what to say: give it a pool of its own",
+                    template.port
                 );
                 self.leave_out(&template.path(), why);
                 continue;
-            };
-            self.add(template, servers)?;
+            }
+            self.add(template, AddressPool(servers))?;
         }
         Ok(())
     }
@@ -377,7 +388,7 @@ impl<'a> Reader<'a, '_, '_> {
         }))
     }
 
-    /// That no address is of clients and of servers, and that servers at a port have one pool or pools without a common address.
+    /// That no address is of clients and of servers.
     fn check_pools(&self, templates: &[Template<'_>]) -> Result<(), ScriptError> {
         let ranges = |of: fn(&Template<'_>) -> Addresses| -> BTreeMap<usize, AddressRange> {
             templates.iter().map(|template| (of(template).index, of(template).range)).collect()
@@ -397,41 +408,21 @@ impl<'a> Reader<'a, '_, '_> {
                 ));
             }
         }
-        let mut seen = BTreeMap::<(bool, u16), Vec<&Template<'_>>>::new();
-        for template in templates {
-            let is_udp = template.transport() == Transport::Udp;
-            let at_port = seen.entry((is_udp, template.port)).or_default();
-            let range = template.to.range;
-            let is_like = |other: &&&Template<'_>| {
-                let other = &other.to.range;
-                range.common(other).is_some()
-                    && (range.first, range.last) != (other.first, other.last)
-            };
-            if let Some(other) = at_port.iter().find(is_like) {
-                let why = fault!(
-                    "its servers {range} and {} of another template at port {} have addresses in common, and are not the same",
-                    other.to.range, template.port;
-                    "give both the same, or addresses of their own, as T-Rex asks for"
-                );
-                return Err(self.wrong(&template.path(), why));
-            }
-            at_port.push(template);
-        }
         Ok(())
     }
 
     /// Adds the group of a template, or one for each end where they are told various things.
-    fn add(&mut self, template: &Template<'a>, servers: AddressRange) -> Result<(), ScriptError> {
+    fn add(&mut self, template: &Template<'a>, servers: AddressPool) -> Result<(), ScriptError> {
         let number = template.number;
         let transport = template.transport();
         let client = self.settings(number, (End::Client, template.client), transport);
         let server = self.settings(number, (End::Server, template.server), transport);
         let name = self.free(&template.name);
-        let group = group(template, servers, &client);
         let line = self.line(&template.path());
-        if client == server {
-            return self.draft.session(&line, name, group);
+        if let Some(both) = client.agreed(&server) {
+            return self.draft.session(&line, name, group(template, servers, &both));
         }
+        let group = group(template, servers, &client);
         if transport == Transport::Udp {
             self.tell_servers(number, (&client, &server));
             return self.draft.session(&line, name, group);
@@ -471,12 +462,8 @@ impl<'a> Reader<'a, '_, '_> {
 }
 
 /// The group of a template, with what is asked of TCP and IP.
-fn group(template: &Template<'_>, servers: AddressRange, settings: &Settings) -> SessionSpec {
-    let pool = |range, order| PoolSpec {
-        addresses: AddressPool(vec![range]),
-        order,
-        ..PoolSpec::default()
-    };
+fn group(template: &Template<'_>, servers: AddressPool, settings: &Settings) -> SessionSpec {
+    let pool = |addresses, order| PoolSpec { addresses, order, ..PoolSpec::default() };
     let ports = Some(PortPool(vec![PortRange { first: template.port, last: template.port }]));
     let [client, server] = template.programs.clone();
     let patience = client.patience.or(server.patience);
@@ -488,7 +475,7 @@ fn group(template: &Template<'_>, servers: AddressRange, settings: &Settings) ->
         to: Some(SERVERS.to_owned()),
         stack: StackChoice::Own,
         transport: client.transport,
-        clients: pool(template.from.range, template.from.order),
+        clients: pool(AddressPool(vec![template.from.range]), template.from.order),
         servers: PoolSpec { ports, ..pool(servers, template.to.order) },
         rate: FlowRate::Fixed(rate),
         limit: open.map(|open| Limit { open: Some(open), ..Limit::default() }),

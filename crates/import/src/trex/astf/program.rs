@@ -13,9 +13,11 @@ use serde_json::{Map, Value};
 use wirebeat_traffic::scenario::KeyPath;
 use wirebeat_traffic::scenario::departures::Duration;
 use wirebeat_traffic::scenario::header::hex::Hex;
+use wirebeat_traffic::scenario::session::program::endless::goes_round;
 use wirebeat_traffic::scenario::session::program::{Condition, Jump, Numbers, Repeat, Step};
 use wirebeat_traffic::scenario::session::{DataSize, Transport};
 use wirebeat_traffic::scenario::yaml;
+use wirebeat_traffic::values::session::OPS_WITHOUT_WAIT;
 use wirebeat_units::{Bytes, Comparison, Fault, Nanos, fault};
 
 use super::Reader;
@@ -146,9 +148,16 @@ impl Command<'_> {
     fn count(&self, reader: &Reader<'_, '_, '_>, key: &str) -> Result<u64, ScriptError> {
         match self.keys.get(key) {
             None | Some(Value::Null) => Ok(0),
-            Some(value) => value.as_u64().ok_or_else(|| {
-                reader.wrong(&self.key(key), fault!("'{key}' is a whole number from 0"))
-            }),
+            // Python writes 1e5 as 100000.0, and T-Rex takes the whole part
+            Some(value) => value
+                .as_u64()
+                .or_else(|| {
+                    let whole = value.as_f64().filter(|number| (0.0..1e15).contains(number))?;
+                    Some(whole as u64)
+                })
+                .ok_or_else(|| {
+                    reader.wrong(&self.key(key), fault!("'{key}' is a whole number from 0"))
+                }),
         }
     }
 
@@ -207,6 +216,8 @@ struct Making {
     /// Variables that become smaller, and those whose order with a number decides.
     falling: BTreeSet<String>,
     ordered: BTreeSet<String>,
+    /// The command that each step is of.
+    origins: Vec<usize>,
 }
 
 impl Making {
@@ -308,6 +319,7 @@ impl Reader<'_, '_, '_> {
             variables: BTreeSet::new(),
             falling: BTreeSet::new(),
             ordered: BTreeSet::new(),
+            origins: Vec::new(),
         };
         let mut needs_end = targets.contains(&all.len());
         for command in &all {
@@ -315,6 +327,7 @@ impl Reader<'_, '_, '_> {
                 making.push(Step::Label(label(command.at)));
             }
             self.command(command, &mut making)?;
+            making.origins.resize(making.made.steps.len(), command.at);
             // nothing that follows is done, but what is jumped to
             let goes_on = targets.range(command.at + 1..).next().is_some();
             match command.name() {
@@ -332,6 +345,13 @@ impl Reader<'_, '_, '_> {
         }
         if needs_end {
             making.push(Step::Label(label(all.len())));
+        }
+        let turn = goes_round(&making.made.steps).and_then(|step| making.origins.get(step));
+        if let Some(&at) = turn {
+            let why = fault!(
+                "from here on more than {OPS_WITHOUT_WAIT} commands follow each other without one that waits"
+            );
+            return Err(Unkept(list.index(at), why).into());
         }
         if let Some(variable) = making.falling.intersection(&making.ordered).next() {
             let why = format!(

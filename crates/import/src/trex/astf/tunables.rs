@@ -186,6 +186,31 @@ const TUNABLES: &[Tunable] = &[
     ),
 ];
 
+impl Settings {
+    /// What both ends have where they are told various things that ends agree on when they connect: the smaller MSS, and options of TCP that
+    /// either refuses. `None`: one end has something of its own.
+    pub(super) fn agreed(&self, other: &Settings) -> Option<Settings> {
+        let mut both = self.clone();
+        let (mine, theirs) = (&mut both.tcp, &other.tcp);
+        mine.mss = [mine.mss, theirs.mss].into_iter().flatten().min();
+        let refused = |a: Option<bool>, b: Option<bool>| {
+            (a == Some(false) || b == Some(false)).then_some(false)
+        };
+        mine.sack = refused(mine.sack, theirs.sack);
+        mine.window_scaling = refused(mine.window_scaling, theirs.window_scaling);
+        mine.timestamps = refused(mine.timestamps, theirs.timestamps);
+        mine.ecn = mine.ecn.filter(|_| theirs.ecn == Some(true));
+        let mut like_both = other.clone();
+        let agreed = &both.tcp;
+        like_both.tcp.mss = agreed.mss;
+        like_both.tcp.sack = agreed.sack;
+        like_both.tcp.window_scaling = agreed.window_scaling;
+        like_both.tcp.timestamps = agreed.timestamps;
+        like_both.tcp.ecn = agreed.ecn;
+        (both == like_both).then_some(both)
+    }
+}
+
 /// The probes of an idle connection, which T-Rex sends unasked.
 fn probes(of: &mut Settings) -> &mut KeepAlive {
     of.tcp.keep_alive.get_or_insert(KeepAlive {

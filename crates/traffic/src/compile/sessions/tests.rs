@@ -144,7 +144,7 @@ fn mistakes_are_named_with_their_key() {
         ),
         (
             "{ from: a, to: b, program: { steps: { client: [ response ] } }, servers: { ports: 80 }, rate: 1/s }",
-            "sessions.x.program.client: there is no 'request'",
+            "sessions.x.program.steps.client[0]: there is no 'request'",
         ),
         (
             "{ from: a, to: b, program: http, servers: { ports: 80 }, rate: 1/s, at: { 1s: { size: 64B } } }",
@@ -401,6 +401,57 @@ fn files_are_sent_and_jumps_are_checked() {
         let text = text.replace("{ label: top }", &format!("{{ label: top }}, {steps}"));
         let said = Scenario::from_yaml(&text, "").unwrap_err().to_string();
         assert!(said.contains(says), "{steps}: {said}");
+    }
+}
+
+#[test]
+fn programs_that_go_round_without_waiting_are_refused_with_the_step() {
+    let check = |steps: &str| {
+        let text = format!(
+            "ports: {{ a: {{}} }}\nsessions:\n  x:\n    from: a\n    servers: {{ addresses: 10.0.2.9, ports: 80 }}\n    count: 1\n    \
+             program:\n      steps:\n        client:\n{steps}"
+        );
+        Scenario::from_yaml(&text, "f.yaml").map_err(|error| error.to_string())
+    };
+    let step = |text: &str| format!("          - {text}\n");
+    let all = |steps: &[&str]| steps.iter().map(|text| step(text)).collect::<String>();
+    for (steps, at) in [
+        (&["label: a", "jump: { to: a }"][..], 1),
+        (&["label: a", "add: { n: 1 }", "jump: { to: a, if: 'n != 0' }"], 2),
+        (
+            &[
+                "send: 1B",
+                "label: a",
+                "set: { n: 1 }",
+                "jump: { to: a, if: 'n == 1' }",
+                "think: 1s",
+            ],
+            3,
+        ),
+        (&["repeat: { times: 4000000000, steps: [ { send: 0B } ] }"], 0),
+        (&["repeat: { times: 100001, steps: [ request, { think: 0s }, response ] }"], 0),
+        // the peer closes once
+        (&["label: a", "wait-close", "jump: { to: a }"], 2),
+    ] {
+        let why = check(&all(steps)).unwrap_err();
+        let line = 10 + at;
+        let begins = format!("f.yaml:{line}:");
+        let key = format!("sessions.x.program.steps.client[{at}]: from here on");
+        assert!(why.starts_with(&begins) && why.contains(&key), "{steps:?}: {why}");
+        assert!(why.contains("think"), "{why}");
+    }
+    for steps in [
+        &["label: a", "think: 1s", "jump: { to: a }"][..],
+        &["label: a", "send: 1B", "jump: { to: a }"],
+        &["label: a", "receive: 1B", "jump: { to: a }"],
+        &["label: a", "add: { n: 1 }", "jump: { to: a, if: 'n < 40000' }"],
+        &["repeat: { times: 4000000000, steps: [ { think: 1s } ] }"],
+        &[
+            "repeat: { times: 4000000000, steps: [ { repeat: { times: 9, steps: [ request, response ] } }, { send: 1B } ] }",
+        ],
+        &["label: a", "set: { n: 1 }", "jump: { to: a, if: 'n == 2' }"],
+    ] {
+        check(&all(steps)).unwrap();
     }
 }
 

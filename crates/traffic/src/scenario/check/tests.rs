@@ -198,7 +198,7 @@ fn ports_that_cannot_be() {
             "cores: [1, 2], queues: 3",
             "f:1:30: ports.a.queues: 3 threads do not fit 2 cores; leave one of the two out",
         ),
-        ("cores: [1, 1]", "f:1:15: ports.a.cores[1]: a core sends once; name it once"),
+        ("cores: [1, 1]", "f:1:26: ports.a.cores[1]: a core sends once; name it once"),
         ("mtu: 100B", "f:1:15: ports.a.mtu: a link carries packets of 128B to 65535B"),
     ] {
         assert_eq!(of_port(keys), expected, "{keys}");

@@ -361,7 +361,9 @@ fn check(scenario: &Scenario, name: &str, spec: &SessionSpec) -> Result<(), Inva
             "write addresses of one"
         )));
     }
-    spec.program.check().map_err(|(key, why)| at("program").key(&key).invalid(why))?;
+    spec.program
+        .check()
+        .map_err(|(key, why)| key.below(&KeyPath::default(), at("program")).invalid(why))?;
     spec.tcp.check().map_err(|(key, why)| below(at("tcp"), key).invalid(why))?;
     if let Some(limit) = &spec.limit {
         limit.check().map_err(|(key, why)| at("limit").key(key).invalid(why))?;

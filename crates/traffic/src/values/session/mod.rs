@@ -21,6 +21,9 @@ pub const MAX_DATA: u64 = 1 << 40;
 /// How many variables each end of a session has, where its program is written out: they are part of its state.
 pub const VARIABLES: usize = 4;
 
+/// How many ops of a session follow each other at most without one that waits; a session that has more is given up.
+pub const OPS_WITHOUT_WAIT: u32 = 100_000;
+
 /// By what the sessions of both ends are put together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

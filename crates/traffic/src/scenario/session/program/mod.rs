@@ -4,6 +4,7 @@ pub mod bulk;
 pub mod capture;
 pub mod dns;
 pub mod echo;
+pub mod endless;
 pub mod exchange;
 pub mod http;
 pub mod http_message;
@@ -19,6 +20,7 @@ use serde::de::{Deserializer, MapAccess};
 use serde::{Deserialize, Serialize, Serializer};
 use wirebeat_units::Fault;
 
+use crate::scenario::KeyPath;
 use crate::scenario::tagged::{self, Tagged, described, kinds};
 use crate::text::hint::with_hint;
 pub use bulk::{Bulk, Direction};
@@ -93,8 +95,8 @@ impl ProgramSpec {
     }
 
     /// What is invalid: the key, and why.
-    pub(crate) fn check(&self) -> Result<(), (String, Fault)> {
-        let named = |(key, why): (&'static str, Fault)| (key.to_owned(), why);
+    pub(crate) fn check(&self) -> Result<(), (KeyPath, Fault)> {
+        let named = |(key, why): (&'static str, Fault)| (KeyPath::root(key), why);
         match self {
             ProgramSpec::Http(http) => http.check().map_err(named),
             ProgramSpec::RequestResponse(exchange) => exchange.check().map_err(named),
@@ -102,7 +104,9 @@ impl ProgramSpec {
             ProgramSpec::Echo(echo) => echo.check().map_err(named),
             ProgramSpec::Messages(messages) => messages.check().map_err(named),
             ProgramSpec::Dns(dns) => dns.check().map_err(named),
-            ProgramSpec::Steps(steps) => steps.check(),
+            ProgramSpec::Steps(steps) => steps.check().map_err(|(key, why)| {
+                (key.below(&KeyPath::default(), KeyPath::root("steps")), why)
+            }),
             ProgramSpec::Capture(capture) => capture.check().map_err(named),
             ProgramSpec::Misbehave(misbehave) => misbehave.check().map_err(named),
         }

@@ -6,15 +6,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wirebeat_units::{Fault, fault};
 
+use super::endless::goes_round;
 use super::http_message::ReceiveHttp;
 use super::variables::{Jump, Numbers, check_name};
 use crate::scenario::departures::Duration;
 use crate::scenario::header::hex::Hex;
-use crate::scenario::is_default;
 use crate::scenario::schema::HexText;
 use crate::scenario::session::size::DataSize;
+use crate::scenario::{KeyPath, is_default};
 use crate::text::hint::with_hint;
-use crate::values::session::VARIABLES;
+use crate::values::session::{OPS_WITHOUT_WAIT, VARIABLES};
 
 /// The most steps of an end, those that are repeated counted once.
 const STEPS_MAX: usize = 10_000;
@@ -98,14 +99,26 @@ pub struct Repeat {
 }
 
 impl Steps {
-    pub(super) fn check(&self) -> Result<(), (String, Fault)> {
+    pub(super) fn check(&self) -> Result<(), (KeyPath, Fault)> {
         for (end, steps) in [("client", &self.client), ("server", &self.server)] {
             let mut seen = Seen { of_server: end == "server", ..Seen::default() };
-            let checked = check(steps, 0, &mut seen).and_then(|()| seen.check_jumps());
-            checked.map_err(|why| (end.to_owned(), why))?;
+            let end = KeyPath::root(end);
+            for (at, step) in steps.iter().enumerate() {
+                let checked = check(std::slice::from_ref(step), 0, &mut seen);
+                checked.map_err(|why| (end.clone().index(at), why))?;
+            }
+            seen.check_jumps(steps).map_err(|(at, why)| (end.clone().index(at), why))?;
+            if let Some(at) = goes_round(steps) {
+                let why = fault!(
+                    "from here on more than {OPS_WITHOUT_WAIT} steps follow each other without one that waits";
+                    "put one between that does: think, receive, expect or send"
+                );
+                return Err((end.index(at), why));
+            }
         }
         if self.timers().len() > 64 {
-            return Err(("client".to_owned(), fault!("a program has 64 timers at most")));
+            let why = fault!("a program has 64 timers at most"; "use one for several steps");
+            return Err((KeyPath::root("client"), why));
         }
         Ok(())
     }
@@ -156,7 +169,6 @@ struct Seen {
     ended: Option<&'static str>,
     variables: Vec<String>,
     labels: Vec<String>,
-    jumps: Vec<String>,
 }
 
 impl Seen {
@@ -173,14 +185,16 @@ impl Seen {
     }
 
     /// That all labels are there that are jumped to.
-    fn check_jumps(&self) -> Result<(), Fault> {
-        match self.jumps.iter().find(|to| !self.labels.contains(to)) {
-            Some(to) => {
+    fn check_jumps(&self, steps: &[Step]) -> Result<(), (usize, Fault)> {
+        for (at, step) in steps.iter().enumerate() {
+            if let Step::Jump(Jump { to, .. }) = step
+                && !self.labels.contains(to)
+            {
                 let labels = self.labels.iter().map(String::as_str);
-                Err(with_hint("there is no label", to, labels))
+                return Err((at, with_hint("there is no label", to, labels)));
             }
-            None => Ok(()),
         }
+        Ok(())
     }
 }
 
@@ -214,7 +228,6 @@ fn check(steps: &[Step], depth: usize, seen: &mut Seen) -> Result<(), Fault> {
             }
             Step::Jump(jump) => {
                 check_name(&jump.to)?;
-                seen.jumps.push(jump.to.clone());
                 if let Some(condition) = &jump.condition {
                     seen.variable(&condition.variable)?;
                 }
