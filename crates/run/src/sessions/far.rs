@@ -13,7 +13,8 @@ use wirebeat_traffic::scenario::session::PoolSpec;
 use wirebeat_traffic::values::session::Pool;
 use wirebeat_units::Nanos;
 
-use super::worker::{Finished, Lost, Shared, Worker};
+use super::shown::{Lost, Shared};
+use super::worker::{Finished, Worker};
 use crate::error::RunError;
 use crate::lab::{Host, peers_of_ports};
 use crate::options::Options;
@@ -154,7 +155,7 @@ impl FarServer {
         loop {
             let order = match shared.order() {
                 0 => ServingOrder::GoOn,
-                super::worker::CLOSE => ServingOrder::Stop,
+                super::shown::CLOSE => ServingOrder::Stop,
                 _ => ServingOrder::Finish,
             };
             if order != ServingOrder::GoOn {

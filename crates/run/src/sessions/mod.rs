@@ -18,6 +18,7 @@ mod own_profile;
 mod pairs;
 mod ports;
 mod sample_times;
+mod shown;
 mod simulated;
 mod tls;
 mod words;
@@ -56,7 +57,8 @@ use claims::Claims;
 use counted::{StackLook, Stacks};
 pub(crate) use granted::GrantedServer;
 pub(crate) use own::{OwnParts, own_stack};
-use worker::{Job, Lost, Worker};
+use shown::Lost;
+use worker::{Job, Worker};
 
 /// From the decision to start until the first session is due: threads get going in the meantime.
 const LEAD: Nanos = Nanos::from_millis(20);

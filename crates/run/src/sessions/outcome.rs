@@ -19,7 +19,8 @@ use wirebeat_traffic::values::session::{Pairing, StackChoice, Transport};
 use wirebeat_units::Nanos;
 
 use super::counted::Counted;
-use super::worker::{Finished, Lost};
+use super::shown::Lost;
+use super::worker::Finished;
 use super::{PreparedSessions, far, mix, of, pairs, words};
 use crate::expectations::sessions::{GroupMeasures, is_of_report};
 use crate::{control, facts};

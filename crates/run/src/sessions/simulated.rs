@@ -21,9 +21,8 @@ use wirebeat_units::{BufferLen, Nanos};
 use super::carrier::Carrier;
 use super::counted::StackLook;
 use super::own::{self, OwnParts};
-use super::worker::{
-    CLOSING, EndSamples, EndTimes, Finished, LEAVE, LEAVING, Shared, ShownInterval, ends, leaving,
-};
+use super::shown::{EndSamples, EndTimes, LEAVE, Shared, ShownInterval};
+use super::worker::{CLOSING, Finished, LEAVING, ends, leaving};
 use crate::error::RunError;
 
 /// When a run in no time begins, on its own clock: not at zero, so that nothing is before it.

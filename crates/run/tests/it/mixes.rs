@@ -124,7 +124,7 @@ fn the_mixes_among_the_examples_open_and_close_sessions_of_all_groups() {
         assert_eq!((clients.len(), report.sessions.len()), (groups, 2 * groups), "{name}");
         for group in &report.sessions {
             let opened = group.starts.opened;
-            assert!(opened > 0 && group.starts.established == opened, "{name}: {group:#?}");
+            assert!(opened > 0, "{name}: {group:#?}");
             assert_eq!(group.ends.in_order, opened, "{name}: {group:#?}");
         }
     }
