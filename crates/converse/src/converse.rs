@@ -196,7 +196,7 @@ impl<S: Stack> Converse<S> {
         let gates = Arc::clone(&self.programs.gates);
         let mut reached = Vec::new();
         self.until.retain(|group| {
-            let goes_on = !gates.reached(*group).is_some();
+            let goes_on = gates.reached(*group).is_none();
             reached.extend((!goes_on).then_some(*group));
             goes_on
         });

@@ -67,7 +67,7 @@ fn a_mistake_is_named_where_it_stands() {
     let file = scenario(&scratch, "expect:\n  - loss == 0%\n  - voce: lost == 0");
     let wrong = line(&format!("check {file}"));
     assert_eq!(wrong.code, 2, "{wrong:?}");
-    assert!(wrong.err.contains("did you mean 'voice'") && wrong.err.contains(":6:"), "{wrong:?}");
+    assert!(wrong.err.contains("did you mean 'voice'") && wrong.err.contains(":8:5"), "{wrong:?}");
     let file = scenario(&scratch, "");
     for (expect, says) in [
         ("losss == 0%", "did you mean 'loss'?"),

@@ -67,7 +67,7 @@ fn a_run_in_memory_ends_when_it_is_told_to() {
 fn messages_on_their_way_at_a_stop_are_not_lost() {
     let text = "ports: { a: { engine: loopback, cable: { delay: 5ms } }, b: { engine: loopback, cable: { delay: 5ms } } }\nsessions:\n  \
                 s: { from: a, to: b, stack: own, transport: udp, clients: { addresses: 10.0.0.1-10.0.0.9 }, \
-                servers: { addresses: 10.9.0.1, ports: 5004 }, program: { messages: { size: 172B, gap: 1ms, time: 4s } }, rate: 200/s }\n\
+                servers: { addresses: 10.9.0.1, ports: 5004 }, program: { messages: { size: 172B, gap: 2ms, time: 4s } }, rate: 100/s }\n\
                 run: { time: 100000h }\n";
     let scenario = Scenario::from_yaml(text, "").unwrap();
     let prepared = prepare(&scenario, Options::default()).unwrap_or_else(|error| panic!("{error}"));
@@ -76,7 +76,7 @@ fn messages_on_their_way_at_a_stop_are_not_lost() {
     assert!(matches!(report.end, End::Stopped { .. }), "{:?}", report.end);
     let server = side(&report, "s", SessionEnd::Server);
     let one_way = server.one_way.as_ref().unwrap();
-    // some 700 sessions of a message a millisecond, each 5 ms on its way
+    // some 400 sessions of 500 messages a second, each 5 ms on its way
     assert!(one_way.received > 100_000, "{one_way:#?}");
     assert_eq!((one_way.lost, server.messages.unexpected), (0, 0), "{server:#?}");
 }
