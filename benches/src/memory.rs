@@ -93,7 +93,7 @@ impl Watch {
     }
 }
 
-/// Reads a line of a look as [`print`] writes it.
+/// Reads a line of a look as [`print()`] writes it.
 pub fn read(line: &str) -> Option<Look> {
     let mut words = line.split_whitespace();
     let look =
