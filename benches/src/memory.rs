@@ -54,12 +54,18 @@ const LOOKS: usize = 20_000;
 /// The memory at a moment: in which part of the work, how many nanoseconds after its begin, and how many bytes.
 pub type Look = (usize, f64, f64);
 
-/// Looks at the memory of this process until it is dropped.
+/// Looks at the memory of this process until it is asked for its looks, or dropped.
 #[derive(Debug)]
 pub struct Watch {
     part: Arc<AtomicUsize>,
     over: Arc<AtomicBool>,
-    thread: JoinHandle<Vec<Look>>,
+    thread: Option<JoinHandle<Vec<Look>>>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Watch {
@@ -78,7 +84,7 @@ impl Watch {
             }
             looks
         });
-        Watch { part, over, thread }
+        Watch { part, over, thread: Some(thread) }
     }
 
     /// The next part begins.
@@ -87,9 +93,10 @@ impl Watch {
     }
 
     /// What was seen.
-    pub fn looks(self) -> Vec<Look> {
+    pub fn looks(mut self) -> Vec<Look> {
         self.over.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap_or_default()
+        let looks = self.thread.take().map(JoinHandle::join);
+        looks.and_then(Result::ok).unwrap_or_default()
     }
 }
 

@@ -104,9 +104,8 @@ impl Conversations {
                 Ok(Read::On) => {}
                 Ok(Read::More) => return Taken::All,
                 Ok(Read::AwaitsContinue) => {
-                    let Some(go_on) = op.go_on else { continue };
                     let n = session.draw();
-                    side.meter.counts.offered_bytes += session.out.add(&side.script, go_on, n);
+                    side.meter.counts.offered_bytes += session.out.add(&side.script, op.go_on, n);
                     let connection = session.connection;
                     self.actions.extend(connection.map(Action::Send));
                 }

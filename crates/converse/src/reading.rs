@@ -38,9 +38,9 @@ impl Conversations {
             return;
         }
         if is_datagrams {
-            self.takes = Some(key);
+            let outer = self.takes.replace(key);
             self.take_early_message(now, key);
-            self.takes = None;
+            self.takes = outer;
             return;
         }
         let Some(session) = self.session(key) else { return };

@@ -1,7 +1,7 @@
 //! What is asked of TCP for the connections of a group: plain data, set on each socket explicitly.
 //!
-//! Accepted sockets inherit the options of their listener (a test holds that they do) but for some of SCTP, so a listener costs the calls once. A profile
-//! is tried on sockets of both families before the start: the error names the option, its limit and the remedy.
+//! Accepted sockets inherit the options of their listener (a test holds that they do) but for some of SCTP, so a listener costs the
+//! calls once. A profile is tried on sockets of both families before the start: the error names the option, its limit and the remedy.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,7 +1,7 @@
 //! Servers that several templates have at one port. T-Rex plays packets, or finds a template by its port; here a server has to know what to
 //! say, so each template has addresses of its own: those that it has alone, and a part of those which others have too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wirebeat_traffic::scenario::session::AddressRange;
@@ -25,8 +25,31 @@ fn range(first: u128, last: u128, is_ipv6: bool) -> Option<AddressRange> {
     AddressRange::between(address(first)?, address(last)?).ok()
 }
 
+/// A port of UDP or of TCP.
+pub(super) type Port = (bool, u16);
+
+/// The servers of each template, in their order, where each says its port and its pool: those at one port share the addresses that several of
+/// them have; nothing where others have all of its own.
+pub(super) fn divide_by_port(all: &[(Port, AddressRange)]) -> Vec<Vec<AddressRange>> {
+    let mut at_port = BTreeMap::<Port, (Vec<usize>, Vec<AddressRange>)>::new();
+    for (index, (port, range)) in all.iter().enumerate() {
+        let (indices, ranges) = at_port.entry(*port).or_default();
+        indices.push(index);
+        ranges.push(*range);
+    }
+    let mut servers = vec![Vec::new(); all.len()];
+    for (indices, ranges) in at_port.values() {
+        for (&index, part) in indices.iter().zip(divide(ranges)) {
+            if let Some(of) = servers.get_mut(index) {
+                *of = part;
+            }
+        }
+    }
+    servers
+}
+
 /// What each of `all` has, in their order; nothing where there are fewer addresses than templates.
-pub(super) fn divide(all: &[AddressRange]) -> Vec<Vec<AddressRange>> {
+fn divide(all: &[AddressRange]) -> Vec<Vec<AddressRange>> {
     let mut parts: Vec<Vec<AddressRange>> = vec![Vec::new(); all.len()];
     for is_ipv6 in [false, true] {
         let of_version: Vec<(usize, u128, u128)> = all
@@ -124,5 +147,14 @@ mod tests {
             divided(&["255.255.255.254-255.255.255.255", "255.255.255.255"]),
             ["255.255.255.254", "255.255.255.255"]
         );
+    }
+
+    #[test]
+    fn those_at_other_ports_share_nothing() {
+        let pool: AddressRange = "48.0.0.1-48.0.0.2".parse().unwrap();
+        let parts = divide_by_port(&[((false, 80), pool), ((true, 80), pool), ((false, 80), pool)]);
+        let lengths: Vec<u64> =
+            parts.iter().map(|part| part.iter().map(AddressRange::len).sum()).collect();
+        assert_eq!(lengths, [1, 2, 1]);
     }
 }

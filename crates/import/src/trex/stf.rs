@@ -210,7 +210,12 @@ impl<'a> Reader<'a, '_, '_> {
             let why = fault!("no session of its captures can be said again: {}", told.join("; "));
             return Err(self.wrong("cap_info", None, why));
         }
-        let servers = self.divide_servers(&groups)?;
+        let mut at_ports = Vec::new();
+        for (template, _, session, _, to) in &groups {
+            let port = (session.transport == Transport::Udp, session.server.port());
+            at_ports.push((port, self.server(template)?.unwrap_or(to.range)));
+        }
+        let servers = shares::divide_by_port(&at_ports);
         for ((template, file, session, from, to), servers) in groups.into_iter().zip(servers) {
             if servers.is_empty() {
                 let line = self.line("name", Some(template.number));
@@ -230,26 +235,6 @@ impl<'a> Reader<'a, '_, '_> {
             self.add(&template, &file, group)?;
         }
         Ok(())
-    }
-
-    /// The servers of each group: those at one port share the addresses that several of them have.
-    fn divide_servers(&self, groups: &[Played<'a>]) -> Result<Vec<Vec<AddressRange>>, ScriptError> {
-        let mut at_port = BTreeMap::<(bool, u16), (Vec<usize>, Vec<AddressRange>)>::new();
-        for (index, (template, _, session, _, to)) in groups.iter().enumerate() {
-            let port = (session.transport == Transport::Udp, session.server.port());
-            let (indices, ranges) = at_port.entry(port).or_default();
-            indices.push(index);
-            ranges.push(self.server(template)?.unwrap_or(to.range));
-        }
-        let mut servers = vec![Vec::new(); groups.len()];
-        for (indices, ranges) in at_port.values() {
-            for (&index, part) in indices.iter().zip(shares::divide(ranges)) {
-                if let Some(of) = servers.get_mut(index) {
-                    *of = part;
-                }
-            }
-        }
-        Ok(servers)
     }
 
     pub(super) fn wrong(&self, key: &str, template: Option<usize>, why: Fault) -> ScriptError {

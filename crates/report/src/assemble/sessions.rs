@@ -18,8 +18,6 @@ use crate::model::{
 
 /// The name of all groups together; a group may have it too, and is told from them by where it stands.
 const TOTAL: &str = "all";
-/// What a report calls SCTP.
-const SCTP: &str = "sctp";
 
 /// A group of sessions at one end, as the run counted it.
 #[derive(Clone, Debug, Default)]
@@ -183,7 +181,7 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
         stack: group.stack.clone(),
         transport: match group {
             SessionGroup { over_udp: true, .. } => Some(SessionReport::UDP.to_owned()),
-            SessionGroup { over_sctp: true, .. } => Some(SCTP.to_owned()),
+            SessionGroup { over_sctp: true, .. } => Some(SessionReport::SCTP.to_owned()),
             _ => None,
         },
         program: group.program.clone(),

@@ -109,6 +109,8 @@ impl SessionReport {
 
     /// The transport of datagrams.
     pub(crate) const UDP: &str = "udp";
+    /// That of associations.
+    pub(crate) const SCTP: &str = "sctp";
 
     /// Whether its messages are datagrams, of which some may be lost.
     pub fn is_over_udp(&self) -> bool {

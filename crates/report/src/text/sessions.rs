@@ -57,7 +57,7 @@ fn group(group: &SessionReport, style: Style) -> String {
     line(
         &mut out,
         "  SCTP: ",
-        if group.transport.as_deref() == Some("sctp") { NO_FIGURES } else { "" },
+        if group.transport.as_deref() == Some(SessionReport::SCTP) { NO_FIGURES } else { "" },
     );
     line(&mut out, "  rates: ", &all_rates(group));
     line(&mut out, "  statuses: ", &statuses(&group.statuses));

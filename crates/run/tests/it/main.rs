@@ -77,5 +77,6 @@ mod tls_sessions;
 mod trace;
 mod two_hosts;
 mod udp_sessions;
+mod victim;
 mod world;
 mod xdp;

@@ -1,31 +1,20 @@
 //! What a run of our own TCP and UDP leaves behind: nothing, whether it came to its end or was killed in the middle, and whatever
 //! comes next finds the interface as it was.
-//!
-//! The run that is killed is in a process of its own, this same program, which runs [`victim`].
 
 use std::collections::BTreeMap;
-use std::env;
 use std::fs;
-use std::os::fd::{AsFd, AsRawFd};
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use wirebeat_netlink::Namespace;
 use wirebeat_report::model::{Report, SessionEnd};
-use wirebeat_run::{Observer, Options, Progress, Stop, prepare};
-use wirebeat_testbed::{Capability, End, Process, Program, Testbed, require};
-use wirebeat_traffic::scenario::Scenario;
+use wirebeat_run::Stop;
+use wirebeat_testbed::{Capability, End, Program, Testbed, require};
 
 use crate::own_sessions::{free, own_port};
 use crate::sessions::{balances, run, side};
+use crate::victim::{READY, start};
 use crate::world::cable;
 
-/// Where the victim finds its namespaces, paths with a comma, and its scenario.
-const NAMESPACES: &str = "WIREBEAT_TEST_OWN_VICTIM";
-const SCENARIO: &str = "WIREBEAT_TEST_OWN_SCENARIO";
-/// What it says while its sessions are open.
-const READY: &str = "ready to be killed";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is looked at, where there is the program for it.
@@ -40,50 +29,6 @@ const LOOKS: [&str; 9] = [
     "iptables-save",
     "tc filter show",
 ];
-
-/// Says that it is ready when a hundred sessions were established and some are open.
-struct TellReady(bool);
-
-impl Observer for TellReady {
-    fn progress(&mut self, progress: &Progress) {
-        let is_ready = progress.sessions.is_some_and(|of| of.opened > 100 && of.open > 10);
-        if is_ready && !std::mem::replace(&mut self.0, true) {
-            eprintln!("{READY}");
-        }
-    }
-
-    fn watches(&self) -> bool {
-        true
-    }
-}
-
-#[test]
-#[ignore = "other tests start it, to kill it"]
-fn victim() {
-    let Ok(namespaces) = env::var(NAMESPACES) else { return };
-    let (a, b) = namespaces.split_once(',').unwrap();
-    let [a, b] = [a, b].map(|path| Namespace::open(Path::new(path)).unwrap());
-    let scenario = Scenario::from_yaml(&env::var(SCENARIO).unwrap(), "victim").unwrap();
-    let namespaces = [("a".to_owned(), a), ("b".to_owned(), b)].into();
-    let prepared = prepare(&scenario, Options { namespaces, ..Options::default() });
-    let prepared = prepared.unwrap_or_else(|error| panic!("{error}"));
-    prepared.start(&mut TellReady(false), &Stop::new());
-}
-
-/// Starts the victim on `bed`.
-fn start(bed: &Testbed, scenario: &str) -> Process {
-    let path = |end: &End| {
-        format!("/proc/{}/fd/{}", std::process::id(), end.namespace.as_fd().as_raw_fd())
-    };
-    let name = concat!(module_path!(), "::victim").split_once("::").unwrap().1;
-    Program::new(&bed.a.namespace, "env")
-        .args([format!("{NAMESPACES}={},{}", path(&bed.a), path(&bed.b))])
-        .args([format!("{SCENARIO}={scenario}")])
-        .args([env::current_exe().unwrap()])
-        .args([name, "--exact", "--ignored", "--nocapture"])
-        .spawn()
-        .unwrap()
-}
 
 /// What a command prints at an end; nothing where the program is not there.
 fn told(end: &End, line: &str) -> String {

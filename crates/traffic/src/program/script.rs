@@ -558,8 +558,8 @@ pub struct HttpMessage {
     pub expect_status: Option<u16>,
     /// The length of content that is expected.
     pub expect_size: Option<u64>,
-    /// What a server sends to a client that waits for 100 (Continue): a message of the script.
-    pub go_on: Option<u16>,
+    /// The interim response 100 (Continue), which a server sends to a client that waits for it.
+    pub go_on: u16,
 }
 
 /// What a server of HTTP answers to clients of one version: messages by their numbers in the script.

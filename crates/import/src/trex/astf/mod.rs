@@ -113,26 +113,10 @@ impl Template<'_> {
     fn transport(&self) -> Transport {
         self.programs[0].transport
     }
-}
 
-/// The servers of each template: those at one port share the addresses that several of them have.
-fn divide_servers(templates: &[Template<'_>]) -> Vec<Vec<AddressRange>> {
-    let mut at_port = BTreeMap::<(bool, u16), (Vec<usize>, Vec<AddressRange>)>::new();
-    for (index, template) in templates.iter().enumerate() {
-        let port = (template.transport() == Transport::Udp, template.port);
-        let (indices, ranges) = at_port.entry(port).or_default();
-        indices.push(index);
-        ranges.push(template.to.range);
+    fn at(&self) -> shares::Port {
+        (self.transport() == Transport::Udp, self.port)
     }
-    let mut servers = vec![Vec::new(); templates.len()];
-    for (indices, ranges) in at_port.values() {
-        for (&index, part) in indices.iter().zip(shares::divide(ranges)) {
-            if let Some(of) = servers.get_mut(index) {
-                *of = part;
-            }
-        }
-    }
-    servers
 }
 
 fn path_of(template: usize) -> KeyPath {
@@ -179,7 +163,8 @@ impl<'a> Reader<'a, '_, '_> {
             return Err(self.without_templates());
         }
         self.check_pools(&templates)?;
-        for (template, servers) in templates.iter().zip(divide_servers(&templates)) {
+        let at_ports: Vec<_> = templates.iter().map(|of| (of.at(), of.to.range)).collect();
+        for (template, servers) in templates.iter().zip(shares::divide_by_port(&at_ports)) {
             if servers.is_empty() {
                 let why = format!(
                     "others have all of its servers at port {}, and a server has to know what to say: give it a pool of its own",

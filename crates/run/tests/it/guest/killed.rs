@@ -1,31 +1,18 @@
 //! SIGKILL: nothing is left on the interfaces of a run, whenever it comes.
 //!
-//! The run is in a process of its own, this same program, which runs [`victim`]. It is killed while it opens its ports, while cards
+//! The run is in a process of its own (`victim.rs`). It is killed while it opens its ports, while cards
 //! reset, and while it sends.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::fs;
-use std::os::fd::{AsFd, AsRawFd};
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use wirebeat_netlink::Namespace;
-use wirebeat_run::{Options, Silent, Stop, prepare};
-use wirebeat_testbed::{Capability, End, Process, Program, Testbed, has_cards, require};
-use wirebeat_traffic::scenario::Scenario;
+use wirebeat_testbed::{Capability, End, has_cards, require};
 
 use super::{PATIENCE, command, note};
+use crate::victim::{READY, start};
 use crate::world::{Engine, balanced, cable, ports, run};
-
-/// Where the victim finds its two namespaces: paths, with a comma.
-const NAMESPACES: &str = "WIREBEAT_TEST_VICTIM";
-/// What it says when its ports are open.
-const READY: &str = "ready to be killed";
-
-/// Which engine it sends and receives by.
-const ENGINE: &str = "WIREBEAT_TEST_VICTIM_ENGINE";
 
 fn scenario(engine: Engine) -> String {
     format!(
@@ -33,37 +20,6 @@ fn scenario(engine: Engine) -> String {
          run: {{ time: 300s }}\n",
         ports(engine, "")
     )
-}
-
-#[test]
-#[ignore = "other tests start it, to kill it"]
-fn victim() {
-    let Ok(namespaces) = env::var(NAMESPACES) else { return };
-    let (a, b) = namespaces.split_once(',').unwrap();
-    let [a, b] = [a, b].map(|path| Namespace::open(Path::new(path)).unwrap());
-    let name = env::var(ENGINE).unwrap();
-    let engine = [Engine::Kernel, Engine::Xdp].into_iter().find(|engine| engine.name() == name);
-    let scenario = Scenario::from_yaml(&scenario(engine.unwrap()), "victim").unwrap();
-    let namespaces = [("a".to_owned(), a), ("b".to_owned(), b)].into();
-    let prepared = prepare(&scenario, Options { namespaces, ..Options::default() });
-    let prepared = prepared.unwrap_or_else(|error| panic!("{error}"));
-    eprintln!("{READY}");
-    prepared.start(&mut Silent, &Stop::new());
-}
-
-fn start(bed: &Testbed, engine: Engine) -> Process {
-    let path = |end: &End| {
-        format!("/proc/{}/fd/{}", std::process::id(), end.namespace.as_fd().as_raw_fd())
-    };
-    let program = env::current_exe().unwrap();
-    let name = concat!(module_path!(), "::victim").split_once("::").unwrap().1;
-    Program::new(&bed.a.namespace, "env")
-        .args([format!("{NAMESPACES}={},{}", path(&bed.a), path(&bed.b))])
-        .args([format!("{ENGINE}={}", engine.name())])
-        .args([program])
-        .args([name, "--exact", "--ignored", "--nocapture"])
-        .spawn()
-        .unwrap()
 }
 
 /// How the interfaces of an end are: flags, MTU, promiscuity and programs, rings, queues, offloads.
@@ -115,7 +71,7 @@ fn kill(engine: Engine) {
     assert!(!before.0.iter().any(|state| state.contains("xdp/id")), "{before:?}");
 
     let begun = Instant::now();
-    let first = start(&bed, engine);
+    let first = start(&bed, &scenario(engine));
     first.wait_for(READY, PATIENCE).unwrap();
     let opened = begun.elapsed();
     let during = look();
@@ -125,7 +81,7 @@ fn kill(engine: Engine) {
     let (mut opening, mut sending) = (0, 1);
     for kill in 1..kills {
         gone(&before.0, &look, kill);
-        let victim = start(&bed, engine);
+        let victim = start(&bed, &scenario(engine));
         // how long it opens its ports depends on what else the machine does: every other kill waits until it sends
         if kill % 2 == 0 {
             victim.wait_for(READY, PATIENCE).unwrap();

@@ -36,8 +36,6 @@ pub(super) struct ScriptMaker<'a> {
     /// Of the end that is made: its variables, and where its labels are.
     variables: Vec<String>,
     labels: Vec<(String, u16)>,
-    /// Whether that end is the server.
-    is_server: bool,
 }
 
 impl<'a> ScriptMaker<'a> {
@@ -48,17 +46,7 @@ impl<'a> ScriptMaker<'a> {
         (pattern, files): (&'a Arc<[u8]>, &'a Files),
     ) -> ScriptMaker<'a> {
         let (variables, labels) = (Vec::new(), Vec::new());
-        ScriptMaker {
-            spec,
-            seed,
-            group,
-            pattern,
-            laws: 0,
-            files,
-            variables,
-            labels,
-            is_server: false,
-        }
+        ScriptMaker { spec, seed, group, pattern, laws: 0, files, variables, labels }
     }
 
     /// Another random source of the group.
@@ -155,7 +143,6 @@ impl<'a> ScriptMaker<'a> {
             ProgramSpec::Dns(spec) => dns::server(spec, &mut script),
             ProgramSpec::Steps(steps) => {
                 script.compares = !steps.client.iter().any(sends_literally);
-                self.is_server = true;
                 self.written_out(&steps.server, &mut script)?;
             }
             ProgramSpec::Capture(capture) => captured::end(self, capture, &mut script, false)?,
@@ -395,7 +382,7 @@ impl<'a> ScriptMaker<'a> {
                     let head = message.method == Method::Head;
                     let expect_status = message.expect_status.map(u16::from);
                     let expect_size = message.expect_size.map(whole);
-                    let go_on = self.is_server.then(|| add(script, http::constant(http::CONTINUE)));
+                    let go_on = add(script, http::constant(http::CONTINUE));
                     Op::ReceiveHttp(HttpMessage { head, expect_status, expect_size, go_on })
                 }
                 Step::ReceiveUntil(text) => Op::ReceiveText(add_text(script, text.as_bytes())),

@@ -10,8 +10,8 @@ mod misbehave;
 pub mod mix;
 pub mod pool;
 pub mod program;
-pub mod sctp;
-mod size;
+mod sctp;
+pub mod size;
 pub mod tls;
 mod udp;
 
