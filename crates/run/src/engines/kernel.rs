@@ -209,7 +209,9 @@ impl super::Driver for Driver {
             let core = parts.core();
             // what has the bits of our addresses does not get to the system, whose own address must not be among them
             let takes_the_systems = link.mac.is_some_and(|mac| stations.takes(mac));
-            if core.cores > 1 || takes_the_systems {
+            // an AF_XDP socket is not told of a tag that the driver has taken out; a packet socket is
+            let tags_apart = parts.hosts.link.vlan.is_some() && takes_tags_out(port)?;
+            if core.cores > 1 || takes_the_systems || tags_apart {
                 let rx = CoreRx::open(&link.name, attachment, core)?;
                 return carry(port, parts, (KernelTx::open(options)?, rx));
             }
@@ -338,6 +340,15 @@ fn take_redirected(port: &mut ResolvedPort) -> Result<(), RunError> {
         port.attachment.take();
     }
     Err(missing_redirect(port, why))
+}
+
+/// Whether the driver may hand over VLAN tags beside their frames (`NETIF_F_HW_VLAN_CTAG_RX` of the kernel's `netdev_features.h`), as the
+/// bridges and VLAN devices of the kernel do on virtual cables.
+fn takes_tags_out(port: &ResolvedPort) -> Result<bool, RunError> {
+    const FEATURE: &str = "rx-vlan-hw-parse";
+    let Some(link) = &port.link else { return Ok(false) };
+    let features = port.netlink()?.features(link.index).unwrap_or_default();
+    Ok(features.iter().any(|feature| feature.name == FEATURE && feature.active))
 }
 
 /// That a driver does not take redirected frames, and what would help.

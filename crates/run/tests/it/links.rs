@@ -10,11 +10,11 @@ use wirebeat_testbed::{Addressing, Capability, Neighbours, Options, Testbed, req
 
 use crate::world::{Engine, balanced, ports, prepared, tried};
 
-fn bridge() -> Testbed {
+/// Two ends on a bridge whose ports take redirected frames: both ways are seen there, whichever engine sends and receives.
+pub(super) fn bridge() -> Testbed {
     let options =
         Options { neighbours: Neighbours::Fixed, addressing: Addressing::V4, ..Options::default() };
     let bed = Testbed::bridge(2, &options).unwrap();
-    // else the bridge's ports take no redirected frames
     let mut netlink = Netlink::open_in(bed.device.as_ref().unwrap()).unwrap();
     for port in ["p0", "p1"] {
         let port = netlink.link_by_name(port).unwrap().index;
