@@ -24,7 +24,7 @@ use crate::pacer::Pacer;
 use crate::session::{End, Protocol, Session, Side};
 use crate::sessions::AllSessions;
 use crate::stack::{Action, ProfileId, SessionKey};
-use crate::sweeps::Sweep;
+use crate::sweeps::{Closing, Sweep};
 
 /// The most alarms that ring before others have their turn.
 const ALARMS_MAX: usize = 4096;
@@ -105,6 +105,7 @@ pub struct Conversations {
     pub(crate) sessions: AllSessions,
     /// What is to be done with all sessions, in this order.
     pub(crate) sweeps: VecDeque<Sweep>,
+    pub(crate) closing: Closing,
     pub(crate) alarms: Alarms,
     /// Those that are due, a few at a time.
     rung: Vec<(Nanos, u32)>,
@@ -144,6 +145,7 @@ impl Conversations {
             group_of: Vec::new(),
             sessions: AllSessions::new(),
             sweeps: VecDeque::new(),
+            closing: Closing::default(),
             alarms: Alarms::default(),
             rung: Vec::with_capacity(RUNG),
             actions: VecDeque::new(),
@@ -392,8 +394,7 @@ impl Conversations {
     /// When something is to be done here without anything happening: an alarm, or a user who starts a session.
     pub fn next_time(&self) -> Option<Nanos> {
         let user = self.users.peek().map(|Reverse((at, ..))| *at).filter(|_| !self.over);
-        let sweep = (!self.sweeps.is_empty()).then_some(Nanos::ZERO);
-        [self.alarms.next(), user, self.next_slot(), sweep].into_iter().flatten().min()
+        [self.alarms.next(), user, self.next_slot(), self.next_sweep()].into_iter().flatten().min()
     }
 
     /// When the next of those that wait for a slot, and for nothing else, may open.

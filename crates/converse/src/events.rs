@@ -272,6 +272,7 @@ impl Programs for Conversations {
         let is_left = self.gates.are_over() && self.group(key).is_some_and(|of| of.plan.both_ends);
         let Some((session, side)) = self.both(key) else { return };
         let said_all = session.wait == Wait::End;
+        let was_closed_by_run = session.fate == Some(Fate::Unfinished) && session.established;
         side.meter.counts.handshakes_closed += u64::from(session.wait == Wait::Handshake);
         if session.fate == Some(Fate::ClosedEarly) && side.end == End::Server && is_left {
             // it was the end of the run, and not the client
@@ -331,6 +332,9 @@ impl Programs for Conversations {
         side.meter.counts.retransmitted_segments += stats.retransmitted;
         if let Some(rtt) = stats.rtt {
             side.meter.rtt(rtt);
+        }
+        if was_closed_by_run {
+            self.closing.ended(now);
         }
         self.remove(now, key, in_order);
     }

@@ -205,3 +205,31 @@ fn a_session_that_the_end_of_the_run_closes_is_not_reset_at_the_time_that_it_wai
     served.pass(Nanos::from_secs(5));
     assert_eq!((served.converse.stack.finished, served.converse.stack.aborted), (1, 0));
 }
+
+/// What is closed all at once is lost at receive rings, and again when all of it is sent again.
+#[test]
+fn a_run_closes_sessions_as_fast_as_they_end_and_silent_ones_by_the_time() {
+    let mut served = Served::new("program: { http: { size: 1kB } }, timeout: 60s");
+    let all: Vec<SessionKey> = (0..30_000).map(|_| served.accept()).collect();
+    served.pass(Nanos::from_micros(10));
+    served.converse.programs.close_all(served.now);
+    served.pass(Nanos::from_millis(9));
+    assert_eq!(served.converse.stack.finished, 4096);
+    for ended in 1..=2 {
+        // as many as end
+        for session in &all[(ended - 1) * 1000..ended * 1000] {
+            let (now, stats) = (served.now, ConnectionStats::default());
+            served.converse.programs.ended(now, *session, Reason::InOrder, stats);
+        }
+        served.pass(Nanos::from_millis(9));
+        assert_eq!(served.converse.stack.finished, 4096 + ended * 1000);
+    }
+    // none of the others, in 10 ms
+    served.pass(Nanos::from_millis(2));
+    assert_eq!(served.converse.stack.finished, 2 * 4096 + 2000);
+    served.pass(Nanos::from_millis(200));
+    assert_eq!(served.converse.stack.finished, 30_000);
+    served.converse.abort_all(served.now);
+    let counts = served.counts();
+    assert_eq!((counts.opened, counts.unfinished, counts.open()), (30_000, 30_000, 0));
+}
