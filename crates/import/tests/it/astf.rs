@@ -334,6 +334,21 @@ fn many_datagrams_are_waited_for_by_one_step() {
 }
 
 #[test]
+fn an_end_waits_longer_than_the_other_pauses() {
+    let timeout = |pause: &str| {
+        let server = format!(
+            r#"{{ "name": "rx", "min_bytes": 3 }}, {pause}, {{ "name": "tx", "buf_index": 0 }}"#
+        );
+        first(&Profile { server, ..Profile::default() }.convert()).timeout
+    };
+    let usual = timeout(r#"{ "name": "delay", "usec": 1000 }"#);
+    assert_eq!(usual, Nanos::from_secs(10));
+    assert_eq!(timeout(r#"{ "name": "delay", "usec": 10000000 }"#), Nanos::from_secs(20));
+    let random = r#"{ "name": "delay_rnd", "min_usec": 1000, "max_usec": 40000000 }"#;
+    assert_eq!(timeout(random), Nanos::from_secs(80));
+}
+
+#[test]
 fn long_programs_of_many_templates_are_refused_in_time() {
     let commands = vec![r#"{ "name": "delay", "usec": 1 }"#; 9000].join(",");
     let template = "{ \"client_template\": { \"program_index\": 0, \"cps\": 1, \"port\": 80, \"ip_gen\": { \"dist_client\": { \"index\": 0 }, \

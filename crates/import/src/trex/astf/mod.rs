@@ -452,6 +452,7 @@ fn group(template: &Template<'_>, servers: AddressPool, settings: &Settings) -> 
     let ports = Some(PortPool(vec![PortRange { first: template.port, last: template.port }]));
     let [client, server] = template.programs.clone();
     let patience = client.patience.or(server.patience);
+    let delay = client.delay.max(server.delay);
     let steps = Steps { client: client.steps, server: server.steps };
     let usual = SessionSpec::new(ProgramSpec::Steps(Box::new(steps)));
     let Opening { rate, open, count } = template.opening;
@@ -465,7 +466,8 @@ fn group(template: &Template<'_>, servers: AddressPool, settings: &Settings) -> 
         rate: FlowRate::Fixed(rate),
         limit: open.map(|open| Limit { open: Some(open), ..Limit::default() }),
         count,
-        timeout: patience.unwrap_or(usual.timeout),
+        // while one end pauses, the other waits
+        timeout: patience.unwrap_or(usual.timeout.max(delay.saturating_add(delay))),
         tcp: settings.tcp.clone(),
         ttl: settings.ttl,
         dscp: settings.dscp,

@@ -45,6 +45,8 @@ pub(super) struct Program {
     pub(super) transport: Transport,
     /// How long it waits for its peer, where it says so.
     pub(super) patience: Option<Nanos>,
+    /// The longest that it keeps its peer waiting at a time.
+    pub(super) delay: Nanos,
     /// About how many bytes it has in memory.
     pub(super) weight: usize,
 }
@@ -226,6 +228,12 @@ impl Making {
         self.made.steps.push(step);
     }
 
+    /// Adds a pause of so many µs at most.
+    fn pause(&mut self, most: u64, step: Step) {
+        self.made.delay = self.made.delay.max(Nanos::new(most.saturating_mul(1000)));
+        self.push(step);
+    }
+
     /// How much is missing up to a total.
     fn missing(&mut self, command: &Command<'_>, which: usize, total: u64) -> u64 {
         let Some(had) = self.had.get_mut(which) else { return total };
@@ -312,6 +320,7 @@ impl Reader<'_, '_, '_> {
                 steps: Vec::new(),
                 transport: if is_udp { Transport::Udp } else { Transport::Tcp },
                 patience: None,
+                delay: Nanos::ZERO,
                 weight: 0,
             },
             had: [0, 0],
@@ -385,18 +394,19 @@ impl Reader<'_, '_, '_> {
             }
             "delay" => match command.count(self, "usec")? {
                 0 => {}
-                us => making.push(wait(us)),
+                us => making.pause(us, wait(us)),
             },
             "delay_rnd" => {
                 let least = command.count(self, "min_usec")?;
                 let most = command.count(self, "max_usec")?;
                 let text = format!("{{ uniform: {{ min: {least}us, max: {most}us }} }}");
-                making.push(match least < most {
+                let step = match least < most {
                     true => Step::Think(
                         yaml::value(&text).map_err(|why| self.wrong(&command.path, why))?,
                     ),
                     false => wait(most),
-                });
+                };
+                making.pause(most, step);
             }
             "reset" => making.push(Step::Reset),
             "nc" => making.push(Step::WaitClose),
