@@ -5,8 +5,8 @@ use crate::document::Document;
 use crate::format::{Colour, Presentable, Rendering};
 use crate::golden::{facts, golden, text};
 use crate::model::{
-    Report, StackArrivals, StackBytes, StackConflict, StackDatagrams, StackLink, StackRecoveries,
-    StackReport, StackSegments, StackSessions, StackState, Verdict,
+    Report, StackArrivals, StackBytes, StackCable, StackConflict, StackDatagrams, StackLink,
+    StackRecoveries, StackReport, StackSegments, StackSessions, StackState, Verdict,
 };
 
 fn state(state: &str, sessions: u64) -> StackState {
@@ -106,6 +106,7 @@ fn troubled() -> StackReport {
             state("TIME-WAIT", 1_204),
         ],
         link: StackLink { neighbour_frames: 41, unresolved: 6, receive_drops: 1_204 },
+        cable: Some(StackCable { lost: 5, dropped: 17 }),
         datagrams: Some(StackDatagrams {
             sent: 1_210,
             packets: 1_234,

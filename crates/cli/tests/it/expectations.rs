@@ -82,6 +82,30 @@ fn a_mistake_is_named_where_it_stands() {
     }
 }
 
+/// On a virtual clock, where each response takes 30.5 µs.
+#[test]
+fn response_times_are_held_to_a_limit_in_each_interval() {
+    let scratch = Scratch::new("interval-response");
+    let text = "ports: { a: { engine: loopback }, b: { engine: loopback } }\nsessions:\n  web: { from: a, to: b, stack: own, \
+                clients: { addresses: 10.0.0.1-10.0.0.9 }, servers: { addresses: 10.9.0.1, ports: 80 }, rate: 2000/s, \
+                program: { http: { size: 1kB } } }\nrun: { time: 2s }\n";
+    let file = scratch.file("http.yaml", text.as_bytes());
+    let judged = |expected: &str| run(&["run", &file, "--interval", "500ms", "--expect", expected]);
+    for (expected, code, told) in [
+        (
+            "interval.response.p50 < 1ms",
+            0,
+            "at worst 30.5 µs (from 0 ns to 500 ms, of 4 intervals)",
+        ),
+        ("interval.response.p50 < 1us", 4, "not met in 4 of 4 intervals"),
+    ] {
+        let ended = judged(expected);
+        assert_eq!(ended.code, code, "{ended:?}");
+        let words: Vec<&str> = ended.out.split_whitespace().collect();
+        assert!(words.join(" ").contains(told), "{ended:?}");
+    }
+}
+
 /// Nothing listens there: the first second says what the other fifty-nine would.
 #[test]
 fn a_run_ends_at_the_first_interval_that_breaks_what_is_expected() {

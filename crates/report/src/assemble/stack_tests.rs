@@ -4,7 +4,9 @@ use super::tests::{facts, kinds};
 use super::*;
 use crate::document::Document;
 use crate::format::{Presentable, Rendering};
-use crate::model::{FindingKind, StackReport, StackSegments, StackState};
+use crate::model::{
+    FindingKind, StackCable, StackDatagrams, StackReport, StackSegments, StackState,
+};
 
 /// What a thread counted on a port, with another number of each kind.
 fn stack(port: &str) -> StackReport {
@@ -160,6 +162,24 @@ fn syns_without_room_are_a_finding() {
         "1,234 SYNs of peers found no room in our own TCP (port 'b'), which left them unanswered: ";
     assert!(told.starts_with(expected), "{told}");
     assert!(kinds(&run([full("a", 0, 0)])).is_empty());
+}
+
+#[test]
+fn what_a_cable_in_memory_drops_is_a_finding_and_what_it_is_to_lose_is_none() {
+    let over = |port: &str, lost, dropped| StackReport {
+        cable: Some(StackCable { lost, dropped }),
+        datagrams: Some(StackDatagrams::default()),
+        ..stack(port)
+    };
+    assert!(kinds(&run([over("a", 9, 0)])).is_empty());
+    let of_tcp = StackReport { datagrams: None, ..over("b", 0, 1_234) };
+    assert!(kinds(&run([of_tcp])).is_empty());
+    let report = run([over("a", 9, 0), over("b", 0, 1_234)]);
+    assert_eq!((kinds(&report), report.exit_code), (vec![FindingKind::CableQueueFull], 0));
+    let told = message(&report, FindingKind::CableQueueFull);
+    let expected =
+        "the cable in memory dropped 1,234 frames because its queue was full (port 'b'): ";
+    assert!(told.starts_with(expected), "{told}");
 }
 
 #[test]

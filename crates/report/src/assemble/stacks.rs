@@ -31,6 +31,9 @@ fn add(report: &mut StackReport, facts: &StackReport) {
     report.recoveries.add(&facts.recoveries);
     report.sessions.add(&facts.sessions);
     report.link.add(&facts.link);
+    if let Some(cable) = &facts.cable {
+        report.cable.get_or_insert_default().add(cable);
+    }
     if let Some(datagrams) = &facts.datagrams {
         report.datagrams.get_or_insert_default().add(datagrams);
     }
@@ -81,6 +84,18 @@ pub(super) fn findings(stacks: &[StackReport]) -> Vec<Finding> {
             if count == 1 { "it" } else { "them" },
         )
     });
+    // TCP fills queues to learn how much there is room for
+    let of_datagrams = |stack: &StackReport| match (stack.cable, stack.datagrams) {
+        (Some(cable), Some(_)) => cable.dropped,
+        _ => 0,
+    };
+    let dropped_by_cable = told(stacks, of_datagrams).map(|(count, ports)| {
+        format!(
+            "the cable in memory dropped {} because its queue was full ({ports}): messages over UDP were lost by that; lower the rate, or write \
+             a higher 'rate' or a longer 'queue' in 'cable' of the port",
+            human::counted(count, "frame"),
+        )
+    });
     let silent = stacks.iter().find_map(|stack| {
         let next_hop = stack.silent_next_hop.as_ref()?;
         Some(format!(
@@ -102,6 +117,7 @@ pub(super) fn findings(stacks: &[StackReport]) -> Vec<Finding> {
         (FindingKind::AddressConflict, conflict),
         (FindingKind::ReceiverDrops, lost),
         (FindingKind::SynsDropped, dropped),
+        (FindingKind::CableQueueFull, dropped_by_cable),
         (FindingKind::ChecksumsWrong, wrong),
     ];
     let found = kinds.into_iter().filter_map(|(kind, message)| Some((kind, message?)));

@@ -44,7 +44,7 @@ pub use session::{
     SessionStarts, SessionTimes, SessionTls, SessionZeroCopy, StatusCount, TlsFailures,
 };
 pub use stack::{
-    StackArrivals, StackBytes, StackConflict, StackDatagrams, StackInterval, StackLink,
+    StackArrivals, StackBytes, StackCable, StackConflict, StackDatagrams, StackInterval, StackLink,
     StackRecoveries, StackReport, StackSegments, StackSessions, StackState,
 };
 pub use station::{
@@ -393,6 +393,8 @@ pub enum FindingKind {
     ReceiverDrops,
     /// Peers opened more sessions than our own TCP has room for.
     SynsDropped,
+    /// A cable in memory dropped frames, because its queue was full, and some sessions are over UDP.
+    CableQueueFull,
     /// Segments with a wrong checksum came in for our own TCP, which dropped them.
     ChecksumsWrong,
     /// Records came too late from those who read them.

@@ -31,6 +31,9 @@ pub struct StackReport {
     pub states: Vec<StackState>,
     /// What lies below TCP.
     pub link: StackLink,
+    /// What a cable in memory did to frames from here; absent on others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cable: Option<StackCable>,
     /// Datagrams of UDP; absent where no sessions are over it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<StackDatagrams>,
@@ -79,6 +82,7 @@ addable! {
     }
     StackSessions { time_waits, time_wait_skipped, half_open_dropped }
     StackLink { neighbour_frames, unresolved, receive_drops }
+    StackCable { lost, dropped }
     StackDatagrams { sent, packets, received, unverified, malformed, bad_checksum, no_session }
 }
 
@@ -265,6 +269,15 @@ pub struct StackLink {
     pub unresolved: u64,
     /// Frames that the receiving port lost before TCP saw them: the tester's own losses.
     pub receive_drops: u64,
+}
+
+/// What a cable in memory did to frames that left by a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StackCable {
+    /// Frames that it lost, as its `loss` asks for.
+    pub lost: u64,
+    /// Frames that it dropped, because its `queue` was full.
+    pub dropped: u64,
 }
 
 /// What our own TCP on a port did in an interval.

@@ -150,10 +150,13 @@ fn states(stack: &StackReport) -> String {
 
 fn below(stack: &StackReport) -> String {
     let of = &stack.link;
+    let cable = stack.cable.unwrap_or_default();
     counted([
         ("frames of ARP, neighbour discovery and echo sent", of.neighbour_frames),
         ("packets not sent for want of a next hop", of.unresolved),
         ("frames lost by the receiving port", of.receive_drops),
+        ("frames lost by the cable", cable.lost),
+        ("dropped by its full queue", cable.dropped),
     ])
 }
 

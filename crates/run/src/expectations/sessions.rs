@@ -5,6 +5,7 @@ use wirebeat_meter::summary::Distribution;
 use wirebeat_report::model::{
     self, Interval, Report, SessionInterval, SessionRates, SessionReport, Stats,
 };
+use wirebeat_traffic::scenario::expect::Statistic;
 use wirebeat_traffic::scenario::session::Expectation;
 use wirebeat_traffic::scenario::session::expect::{BIT_RATES, Measured, SessionLimit, Whole};
 use wirebeat_units::{Nanos, human};
@@ -47,9 +48,7 @@ pub(crate) fn judge(expectation: &Expectation, group: GroupMeasures<'_>) -> mode
         Measured::Duration => Found::exactly(group.duration.get() as f64),
         Measured::Time { of, statistic, actual } => match distribution(of, *actual, summary) {
             Some(times) => {
-                let (of, actual) = (of.clone(), *actual);
-                let name =
-                    |statistic| Measured::Time { of: of.clone(), statistic, actual }.to_string();
+                let name = |statistic| named(of, statistic, *actual);
                 statistic_of(&Stats::of(times), *statistic, &name)
             }
             None => Found::Unknown("there is no value".to_owned()),
@@ -97,7 +96,7 @@ pub(super) fn judge_by_report(
         }
         let nothing = SessionInterval::default();
         let found = of_interval(expectation, (from_ns, to_ns), mine.unwrap_or(&nothing))?;
-        Some(OneInterval { from_ns, to_ns, found: Found::exactly(found) })
+        Some(OneInterval { from_ns, to_ns, found })
     });
     intervals::decide(&asked(expectation), measured)
 }
@@ -115,7 +114,7 @@ pub(super) fn in_interval(
     expectation: &Expectation,
     interval: &Interval,
     mine: &SessionInterval,
-) -> Option<f64> {
+) -> Option<Found> {
     of_interval(expectation, (interval.from_ns, interval.to_ns), mine)
 }
 
@@ -123,25 +122,35 @@ fn of_interval(
     expectation: &Expectation,
     (from_ns, to_ns): (u64, u64),
     mine: &SessionInterval,
-) -> Option<f64> {
-    match &expectation.measured {
+) -> Option<Found> {
+    let found = match &expectation.measured {
         Measured::Rate(name) => {
-            Some(amount(name, mine) * 1e9 / to_ns.saturating_sub(from_ns).max(1) as f64)
+            amount(name, mine) * 1e9 / to_ns.saturating_sub(from_ns).max(1) as f64
         }
         Measured::Counter(name) => match expectation.limit {
-            SessionLimit::Share(_) => share_of_interval(name, mine),
-            _ => Some(counted(name, mine) as f64),
+            SessionLimit::Share(_) => share_of_interval(name, mine)?,
+            _ => counted(name, mine) as f64,
         },
-        // the language has no others in intervals
-        Measured::Status(_) | Measured::Rcode(_) | Measured::Duration | Measured::Time { .. } => {
-            None
+        // where none came there is none that took too long
+        Measured::Time { of, statistic, actual } => {
+            let name = |statistic| named(of, statistic, *actual);
+            return Some(statistic_of(mine.response_ns.as_ref()?, *statistic, &name));
         }
-    }
+        // the language has no others in intervals
+        Measured::Status(_) | Measured::Rcode(_) | Measured::Duration => return None,
+    };
+    Some(Found::exactly(found))
+}
+
+/// A statistic of a duration, as it is written.
+fn named(of: &str, statistic: Statistic, actual: bool) -> String {
+    Measured::Time { of: of.to_owned(), statistic, actual }.to_string()
 }
 
 /// Whether an interval that has just ended decides it: a rate is not decided.
 pub(super) fn is_judged_at_once(expectation: &Expectation) -> bool {
-    expectation.each_interval && matches!(expectation.measured, Measured::Counter(_))
+    expectation.each_interval
+        && matches!(expectation.measured, Measured::Counter(_) | Measured::Time { .. })
 }
 
 /// What an interval that has just ended says of an expectation on intervals, where that is decided already: a rate is not.
@@ -150,13 +159,11 @@ pub(super) fn broken_by(
     name: &str,
     interval: &Interval,
 ) -> Option<model::Expectation> {
-    let Measured::Counter(counter) = &expectation.measured else { return None };
+    if !is_judged_at_once(expectation) {
+        return None;
+    }
     let mine = interval.sessions.iter().find(|one| one.name == name)?;
-    let found = match expectation.limit {
-        SessionLimit::Share(_) => share_of_interval(counter, mine)?,
-        _ => counted(counter, mine) as f64,
-    };
-    let judged = asked(expectation).decide(Found::exactly(found));
+    let judged = asked(expectation).decide(in_interval(expectation, interval, mine)?);
     judged.margin.is_some().then_some(judged)
 }
 

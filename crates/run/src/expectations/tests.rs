@@ -306,7 +306,12 @@ fn what_is_judged_at_the_end_aborts_nothing() {
     }
     assert!(!Expectations::default().can_abort());
     let mut sessions = Expectations::default();
-    for (text, aborts) in [("interval.rate.opened > 1/s", false), ("interval.failed == 0", true)] {
+    for (text, aborts) in [
+        ("interval.rate.opened > 1/s", false),
+        ("interval.failed == 0", true),
+        ("interval.response.p99 < 1ms", true),
+        ("response.p99 < 1ms", false),
+    ] {
         sessions.of_sessions.insert("web".to_owned(), vec![text.parse().unwrap()]);
         assert_eq!(sessions.can_abort(), aborts, "{text}");
     }

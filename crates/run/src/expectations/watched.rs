@@ -65,17 +65,19 @@ impl OfGroup {
         &mut self,
         end: SessionEnd,
         (from_ns, to_ns): (u64, u64),
-        value: f64,
+        found: Found,
         room: bool,
     ) -> bool {
         let OfGroup { asked, edges, ends } = self;
         let Some(of) = ends.get_mut(usize::from(end == SessionEnd::Server)) else { return false };
         if !*edges {
-            of.sure.add(asked, OneInterval { from_ns, to_ns, found: Found::exactly(value) });
+            of.sure.add(asked, OneInterval { from_ns, to_ns, found });
             return false;
         }
+        // a rate
+        let Found::Number { low, .. } = found else { return false };
         match room {
-            true => of.values.push((from_ns, to_ns, value)),
+            true => of.values.push((from_ns, to_ns, low)),
             false => of.left_out = true,
         }
         room
@@ -240,9 +242,9 @@ impl Watched {
             let expected = expected.of_sessions.get(name).map(Vec::as_slice).unwrap_or_default();
             for mine in interval.sessions.iter().filter(|one| one.name == *name) {
                 for (one, group) in expected.iter().zip(&mut *all) {
-                    let Some(value) = sessions::in_interval(one, interval, mine) else { continue };
+                    let Some(found) = sessions::in_interval(one, interval, mine) else { continue };
                     let times = (interval.from_ns, interval.to_ns);
-                    let kept = group.note(mine.end, times, value, self.values < VALUES_MAX);
+                    let kept = group.note(mine.end, times, found, self.values < VALUES_MAX);
                     self.values += usize::from(kept);
                 }
             }

@@ -89,6 +89,7 @@ impl<P: TxPort + Debug, R: RxPort + Debug, C: Clock + Debug> Carrier for OwnStac
             tcp: self.tcp().clone(),
             datagrams: self.datagrams(),
             port: self.counters(),
+            cable: None,
             sent_for: self.sent_for().to_vec(),
         })
     }

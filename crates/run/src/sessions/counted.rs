@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use wirebeat_endpoint::cable::Carried;
 use wirebeat_endpoint::{DatagramCounters, EndpointCounters, Frames, SentFrames};
 use wirebeat_report::model::{
-    IntervalSent, StackArrivals, StackBytes, StackConflict, StackDatagrams, StackInterval,
-    StackLink, StackRecoveries, StackReport, StackSegments, StackSessions, StackState,
+    IntervalSent, StackArrivals, StackBytes, StackCable, StackConflict, StackDatagrams,
+    StackInterval, StackLink, StackRecoveries, StackReport, StackSegments, StackSessions,
+    StackState,
 };
 use wirebeat_stack::{Counters, State};
 
@@ -19,6 +21,8 @@ pub(crate) struct Counted {
     /// Of UDP, where some group is over it.
     pub(crate) datagrams: Option<DatagramCounters>,
     pub(crate) port: EndpointCounters,
+    /// What a cable in memory did to what left.
+    pub(crate) cable: Option<Carried>,
     /// Frames for clients of each group, and then for servers of each.
     pub(crate) sent_for: Vec<SentFrames>,
 }
@@ -166,6 +170,7 @@ impl Counted {
                 unresolved: self.port.unresolved,
                 receive_drops: self.port.receive_drops,
             },
+            cable: self.cable.map(|Carried { lost, dropped, .. }| StackCable { lost, dropped }),
             datagrams: self.datagrams.map(|of| StackDatagrams {
                 sent: of.sent,
                 packets: of.packets,

@@ -19,7 +19,7 @@ use wirebeat_traffic::schedule::Shard;
 use wirebeat_units::{BufferLen, Nanos};
 
 use super::carrier::Carrier;
-use super::counted::StackLook;
+use super::counted::{Counted, StackLook};
 use super::own::{self, OwnParts};
 use super::shown::{EndSamples, EndTimes, LEAVE, Shared, ShownInterval};
 use super::worker::{CLOSING, Finished, LEAVING, ends, leaving};
@@ -229,9 +229,11 @@ impl Ready {
         shared.show(self.counts());
         shared.show_stacks(self.stacks());
         let summaries = self.ends.iter().flat_map(|end| end.programs.summaries()).collect();
-        let counted = self.ports.iter().zip(&self.ends);
-        let counted =
-            counted.filter_map(|(port, end)| Some((port.clone(), end.stack.stack.counted()?)));
+        let ends = self.ports.iter().zip(&self.ends).zip(self.cable.carried());
+        let counted = ends.filter_map(|((port, end), carried)| {
+            let counted = Counted { cable: Some(carried), ..end.stack.stack.counted()? };
+            Some((port.clone(), counted))
+        });
         shared.end();
         Finished {
             summaries,

@@ -107,6 +107,10 @@ fn both_ends_in_no_time_agree_and_repeat() {
     assert_eq!(ports, ["a", "b"]);
     let retransmitted: u64 = report.stacks[1].segments.retransmitted().iter().map(|(_, n)| n).sum();
     assert!((50..2000).contains(&retransmitted), "{retransmitted}");
+    for stack in &report.stacks {
+        let (cable, sent) = (stack.cable.unwrap(), stack.segments.all);
+        assert!((sent / 200..sent / 50).contains(&cable.lost) && cable.dropped == 0, "{stack:#?}");
+    }
     assert!(report.duration_ns >= 10_000_000_000);
     let again = in_no_time(&text);
     assert_eq!(report.stacks, again.stacks);

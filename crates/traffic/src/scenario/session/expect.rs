@@ -91,6 +91,8 @@ const INTERVAL_COUNTERS: [&str; 21] = [
 /// Rates that intervals have.
 const INTERVAL_RATES: [&str; 6] =
     ["opened", "established", "handshakes", "requests", "responses", "goodput"];
+/// The duration that intervals have, from the planned beginning.
+const INTERVAL_TIME: &str = "response";
 /// Rates that can be held against a number a second.
 pub const RATES: [&str; 6] =
     ["opened", "established", "handshakes", "ended", "requests", "responses"];
@@ -404,8 +406,8 @@ impl FromStr for Expectation {
         if parts.each_interval && !measured.in_intervals() {
             return Err(fault!(
                 "intervals do not have '{}'", printable(parts.measured, 64);
-                "leave '{INTERVAL}' out; intervals have {}, and rate.{}", INTERVAL_COUNTERS.join(", "),
-                INTERVAL_RATES.join(", rate.")
+                "leave '{INTERVAL}' out; intervals have {}, rate.{}, and {INTERVAL_TIME} with a statistic such as {INTERVAL_TIME}.p99",
+                INTERVAL_COUNTERS.join(", "), INTERVAL_RATES.join(", rate.")
             ));
         }
         let Parts { each_interval, comparison, .. } = parts;
@@ -467,10 +469,8 @@ impl Measured {
         match self {
             Measured::Counter(name) => INTERVAL_COUNTERS.contains(&&**name),
             Measured::Rate(name) => INTERVAL_RATES.contains(&&**name),
-            Measured::Status(_)
-            | Measured::Rcode(_)
-            | Measured::Duration
-            | Measured::Time { .. } => false,
+            Measured::Time { of, actual, .. } => of == INTERVAL_TIME && !actual,
+            Measured::Status(_) | Measured::Rcode(_) | Measured::Duration => false,
         }
     }
 }
@@ -544,6 +544,7 @@ mod tests {
             "session.stddev < 1ms",
             "interval.rate.responses >= 900/s",
             "interval.failed == 0",
+            "interval.response.p99 < 50ms",
             "status.404 == 0",
             "rcode.nxdomain == 0",
             "status.5xx <= 10",
@@ -570,7 +571,8 @@ mod tests {
             ("response < 5ms", "response.p99"),
             ("response.p100 < 5ms", "there is no statistic 'p100'"),
             ("response.pinf < 5ms", "there is no statistic 'pinf'"),
-            ("interval.response.p99 < 5ms", "intervals do not have"),
+            ("interval.response.p99.actual < 5ms", "intervals do not have"),
+            ("interval.connect.p99 < 5ms", "and response with a statistic such as response.p99"),
             ("interval.status.200 > 5", "intervals do not have"),
             ("interval.duration < 5s", "intervals do not have"),
             ("duration < 5", "unit"),
