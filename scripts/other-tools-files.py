@@ -6,6 +6,7 @@
     TREX      a checkout of https://github.com/cisco-system-traffic-generator/trex-core. Its profiles are Python: T-Rex's own library writes
               them as JSON, in a copy of the checkout's scripts in a temporary folder
     WARP17    one of https://github.com/Juniper/warp17
+    TREX_SIM  T-Rex's simulator ('bp-sim', which its folder 'linux' builds): packet by packet, what it counts of each template is compared too
     WIREBEAT  the program (default: target/release/wirebeat)
     WORD      only files with one of these words in their names
 
@@ -37,6 +38,9 @@ SESSIONS, USERS, PACKETS = 5_000, 20_000, 1_000_000
 TIMEOUT = 120
 # what the table says of each file
 OUTCOMES = ("right", "not run", "WRONG", "refused")
+
+
+SIMULATOR = os.environ.get("TREX_SIM")
 
 
 def call(*words, **options):
@@ -74,6 +78,15 @@ def packets_in(capture):
         (length,) = struct.unpack_from(order + "I", data, at + 8)
         at, count = at + 16 + length, count + 1
     return count
+
+
+def simulated(scripts, profile):
+    """How many packets T-Rex's simulator counts of each template's capture, in their order; nothing where it does not read the profile."""
+    status, said = call(SIMULATOR, "-f", str(profile), "-d", "1", "-v", "1", cwd=scripts)
+    table, _, _ = said.partition(" sum ")
+    # its number and name, flows and captures a second, and packets
+    rows = re.findall(r"(?m)^ *\d+ +\S+ +[\d.]+ +[\d.]+ +(\d+) ", table) if status == 0 else []
+    return [int(packets) for packets in rows]
 
 
 def per_second(rate):
@@ -139,27 +152,33 @@ class Tried:
         if failed or damaged:
             self.why += f", {', '.join(f'{count} {end}' for end, count in failed.items())} {damaged or ''}"
 
-    def judge_packets(self, scenario, report, folder):
-        """Each template has a flow for each end, which together send the packets of its capture."""
+    def judge_packets(self, scenario, report, folder, simulated):
+        """Each template has a flow for each end, which together send the packets of its capture. `simulated`: what T-Rex's simulator has of it."""
         sent = {flow["name"]: flow["sent"]["sent"]["frames"] for flow in report["flows"]}
         templates, right, different = {}, 0, []
         for name, flow in scenario["flows"].items():
             templates.setdefault(re.sub(r"-(client|server)(-\d+)?$", r"\2", name), []).append((name, flow))
         judged = 0
-        for template, flows in templates.items():
+        if simulated and len(simulated) != len(templates):
+            different.append(f"the simulator has {len(simulated)} templates of {len(templates)}")
+        for place, (template, flows) in enumerate(templates.items()):
+            of_capture = packets_in(folder / flows[0][1]["replay"]["capture"])
+            if simulated and simulated[place : place + 1] != [of_capture]:
+                different.append(f"{template} has {of_capture} packets, in the simulator {simulated[place : place + 1]}")
             copies = flows[0][1]["replay"]["copies"]
             # with a limit of flows at a time it depends on how long they last
             if "departures" in copies or "tuples" in copies:
                 continue
             judged += 1
             starts = math.ceil(round(per_second(copies["rate"]), 6))
-            asked = starts * packets_in(folder / flows[0][1]["replay"]["capture"])
+            asked = starts * of_capture
             got = sum(sent.get(name, 0) for name, _ in flows)
             right += got == asked
             if got != asked:
                 different.append(f"{template} {got} of {asked}")
-        self.outcome = "right" if right == judged else "WRONG"
+        self.outcome = "right" if right == judged and not different else "WRONG"
         self.why = f"{sum(sent.values()):,} packets, {right} of {judged} templates as computed"
+        self.why += " and simulated" if simulated else ""
         if len(templates) > judged:
             self.why += f", {len(templates) - judged} with a limit"
         if different:
@@ -188,7 +207,7 @@ def stateful(scripts, out, wanted):
                 if frames / 2 > PACKETS:
                     tried.outcome, tried.why = "not run", f"{frames / 2:,.0f} packets/s"
                 elif report := tried.run(scenario, output):
-                    tried.judge_packets(scenario, report, out)
+                    tried.judge_packets(scenario, report, out, simulated(scripts, short) if SIMULATOR else [])
             elif scenario and (report := tried.run(scenario, output)):
                 tried.judge_sessions(report)
             yield tried
