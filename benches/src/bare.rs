@@ -12,7 +12,7 @@ use wirebeat_engine::port::{PortError, RxPort, TxMeta, TxPlan, TxPort};
 use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::kernel::{Attachment, XdpBuffers, XdpPlace};
 use wirebeat_engine_linux::xdp::{
-    SteerOptions, Steering, XdpCopy, XdpOptions, XdpQueue, XdpRx, XdpTx,
+    SteerOptions, Steering, Waiting, XdpCopy, XdpOptions, XdpQueue, XdpRx, XdpTx,
 };
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, MeterConfig};
@@ -65,7 +65,12 @@ pub fn transmit(lab: &Lab, stop: &AtomicBool) -> Result<(), Failure> {
 }
 
 fn options(queue: u32, receives: bool) -> XdpOptions {
-    XdpOptions { queue, copy: XdpCopy::Always, receives, ..XdpOptions::default() }
+    XdpOptions {
+        queue,
+        copy: XdpCopy::Always,
+        receives: receives.then_some(Waiting::Few),
+        ..XdpOptions::default()
+    }
 }
 
 /// Frames per second that the far end takes and gives back, while `sender` sends.

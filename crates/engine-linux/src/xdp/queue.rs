@@ -22,8 +22,6 @@ use crate::sys::refused;
 
 /// Frames that may be on their way out. The rings of cards have 256 to 4096 places.
 const TRANSMIT_FRAMES: u32 = 1024;
-/// Frames that wait for a thread that receives: 8 ms at a million frames a second, 80 ms at a hundred thousand.
-const RECEIVE_FRAMES: u32 = 8192;
 /// The same where nobody receives. With zero copy the driver receives into them all the same: what the program lets pass has to
 /// lie somewhere.
 const PASSING_FRAMES: u32 = 1024;
@@ -49,10 +47,29 @@ pub struct XdpOptions {
     /// Whether the threads that send and receive serve the card's queue themselves (preferred busy polling). The interface has to
     /// be set up for that (`napi_defer_hard_irqs` and `gro_flush_timeout` in `/sys/class/net`), else its interrupts go on.
     pub busy_poll: bool,
-    /// Whether somebody receives by it: then there is memory for that.
-    pub receives: bool,
+    /// Whether somebody receives by it, and how many frames may wait for that: there is memory for as many.
+    pub receives: Option<Waiting>,
     /// Whether the driver is told what to do with frames that are sent ([`super::CardOrders`]). Such a frame lies in one chunk.
     pub orders: bool,
+}
+
+/// How many frames may wait for a thread that receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// 8,192: 8 ms at a million frames a second, 80 ms at a hundred thousand.
+    Few,
+    /// 16,384: who answers what arrives has more to do with a burst than to look at it.
+    Many,
+}
+
+impl Waiting {
+    /// A power of two, as rings are.
+    const fn frames(self) -> u32 {
+        match self {
+            Waiting::Few => 8192,
+            Waiting::Many => 16_384,
+        }
+    }
 }
 
 /// A queue of an interface, whose halves are taken by [`XdpTx`](super::XdpTx) and [`XdpRx`](super::XdpRx).
@@ -277,7 +294,7 @@ impl XdpQueue {
 }
 
 fn receive_frames(options: XdpOptions) -> u32 {
-    if options.receives { RECEIVE_FRAMES } else { PASSING_FRAMES }
+    options.receives.map_or(PASSING_FRAMES, Waiting::frames)
 }
 
 /// Bytes that a chunk has to have. Cards that receive into it count its room in KiB and leave out what is over (igb, igc), so

@@ -11,8 +11,8 @@ use wirebeat_engine_linux::card::{Card, SharedCard, Wanted};
 use wirebeat_engine_linux::kernel::KernelReceiver;
 use wirebeat_engine_linux::promiscuous::Promiscuous;
 use wirebeat_engine_linux::xdp::{
-    self, CardOrders, KnownOfFrames, SteerOptions, Steering, XdpCopy, XdpOptions, XdpQueue, XdpRx,
-    XdpTx,
+    self, CardOrders, KnownOfFrames, SteerOptions, Steering, Waiting, XdpCopy, XdpOptions,
+    XdpQueue, XdpRx, XdpTx,
 };
 use wirebeat_netlink::{XdpFeatures, XdpMode, XdpOffer};
 use wirebeat_traffic::engines::Engine;
@@ -61,7 +61,7 @@ impl super::Driver for Driver {
         let queues = &mut opened.queues;
         let open = |(sender, core): (usize, &TxCore)| -> Result<Box<dyn Transmitter>, RunError> {
             let queue = number_of_sender(port, sender);
-            let options = XdpOptions { queue, receives: false, ..options(port, copy)? };
+            let options = XdpOptions { queue, receives: None, ..options(port, copy)? };
             // of a run that ended with its interface
             if queues.get(&queue).is_some_and(XdpQueue::has_lost_transmitter) {
                 queues.remove(&queue);
@@ -95,7 +95,7 @@ impl super::Driver for Driver {
         let open = || -> Result<Vec<XdpRx>, PortError> {
             let steering = Arc::new(Steering::begin((on, attachment), &how.meter, steer)?);
             let open = |queue: u32| {
-                let options = XdpOptions { queue, receives: true, ..options };
+                let options = XdpOptions { queue, receives: Some(Waiting::Few), ..options };
                 let queue = open_queue(&mut opened.queues, on, options)?;
                 XdpRx::open(queue, &steering, card.map(Arc::as_ref))
             };
