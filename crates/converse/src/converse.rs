@@ -382,6 +382,11 @@ impl<S: Stack> Converse<S> {
         while let Some(next) = from {
             from = self.programs.abort_from(next);
             self.apply(now);
+            if from.is_some() {
+                // what tells the peers so leaves before there is more of it
+                self.stack.turn(now, now, &mut self.programs);
+                self.apply(now);
+            }
         }
     }
 

@@ -257,6 +257,11 @@ pub trait Stack {
         false
     }
 
+    /// Whether something is to be sent for which nothing has to arrive.
+    fn has_output(&self) -> bool {
+        false
+    }
+
     /// Waits until a time that is near, and does nothing else. Returns the time after it.
     fn spin(&mut self, until: Nanos) -> Nanos {
         until

@@ -252,8 +252,7 @@ impl<P: TxPort, R: RxPort, C: Clock> OwnStack<P, R, C> {
 
     /// When something is to be done without anything arriving.
     pub fn next_time(&self, now: Nanos) -> Option<Nanos> {
-        let forges = self.between.misbehaving.has_output();
-        if self.tcp.has_output() || self.udp.has_output() || forges {
+        if Stack::has_output(self) {
             return Some(now);
         }
         [self.tcp.next_timer(now), self.neighbours.next_time()].into_iter().flatten().min()
@@ -589,6 +588,11 @@ impl<P: TxPort, R: RxPort, C: Clock> Stack for OwnStack<P, R, C> {
         self.resolved(now, programs);
         self.fulfil(now, programs);
         now
+    }
+
+    fn has_output(&self) -> bool {
+        let forges = self.between.misbehaving.has_output();
+        self.tcp.has_output() || self.udp.has_output() || forges
     }
 
     fn open(&self) -> usize {

@@ -28,6 +28,9 @@ pub(crate) const FIRST_WAIT: Nanos = Nanos::from_millis(190);
 
 /// Segments without a session that may wait to be sent: a few batches of arrivals.
 const REPLIES_MAX: usize = 1024;
+/// The same of sessions that have just ended here, each of which has one: as many as are aborted, or end by what arrives, in a turn. A peer
+/// would send its FIN again for each that is missing.
+const LAST_REPLIES_MAX: usize = 65_536;
 
 /// Where and when a session handles something.
 pub(crate) struct Context<'a, A> {
@@ -360,7 +363,16 @@ impl Core {
 
     /// Queues a segment that belongs to no session's state, though perhaps to a session of a profile.
     pub fn reply(&mut self, outgoing: Outgoing, profile: Option<u8>) {
-        if self.replies.len() < REPLIES_MAX {
+        self.reply_within(REPLIES_MAX, outgoing, profile);
+    }
+
+    /// Queues the last segment of a session: the acknowledgment of its peer's FIN, or RST.
+    pub fn last_reply(&mut self, outgoing: Outgoing, profile: u8) {
+        self.reply_within(LAST_REPLIES_MAX, outgoing, Some(profile));
+    }
+
+    fn reply_within(&mut self, most: usize, outgoing: Outgoing, profile: Option<u8>) {
+        if self.replies.len() < most {
             self.replies.push_back((outgoing, profile));
         } else {
             self.counters.replies_dropped += 1;

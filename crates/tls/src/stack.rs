@@ -109,6 +109,10 @@ impl<S: Stack> Stack for TlsStack<S> {
         self.stack.is_behind() || self.has_actions()
     }
 
+    fn has_output(&self) -> bool {
+        self.stack.has_output() || self.has_actions()
+    }
+
     fn spin(&mut self, until: Nanos) -> Nanos {
         self.stack.spin(until)
     }

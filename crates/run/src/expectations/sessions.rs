@@ -76,26 +76,29 @@ pub(super) fn judge_by_report(
     // behind that there is only what was begun before
     let to = match &expectation.measured {
         Measured::Rate(name) if OF_STARTS.contains(&&**name) => to.min(starting),
-        Measured::Rate(_) => stop.map_or(to, |stop| to.min(stop.get().max(starting))),
+        Measured::Rate(_) | Measured::Time { .. } => {
+            stop.map_or(to, |stop| to.min(stop.get().max(starting)))
+        }
         _ => to,
     };
-    let counts = |(from_ns, to_ns): (u64, u64)| {
+    let is_whole = |(from_ns, to_ns): (u64, u64)| {
         let slack = to_ns.saturating_sub(from_ns).max(1) / 100;
-        !has_edges(expectation)
-            || from_ns.saturating_add(slack) >= from && to_ns <= to.saturating_add(slack)
+        from_ns.saturating_add(slack) >= from && to_ns <= to.saturating_add(slack)
     };
     if let Some(watched) = watched {
-        return intervals::decide_by(&asked(expectation), watched.tally(group.end, counts));
+        return intervals::decide_by(&asked(expectation), watched.tally(group.end, is_whole));
     }
     let measured = report.session_intervals.iter().filter_map(|interval| {
         let mine =
             interval.sessions.iter().find(|one| one.name == group.name && one.end == group.end);
         let (from_ns, to_ns) = (interval.from_ns, interval.to_ns);
-        if !counts((from_ns, to_ns)) {
-            return None;
-        }
         let nothing = SessionInterval::default();
         let found = of_interval(expectation, (from_ns, to_ns), mine.unwrap_or(&nothing))?;
+        // in a part of an interval there is a part of a rate, and too few values may be all that there were to be
+        let needs_whole = has_edges(expectation) || matches!(found, Found::TooFew { .. });
+        if needs_whole && !is_whole((from_ns, to_ns)) {
+            return None;
+        }
         Some(OneInterval { from_ns, to_ns, found })
     });
     intervals::decide(&asked(expectation), measured)
@@ -133,7 +136,7 @@ fn of_interval(
         },
         // where none came there is none that took too long
         Measured::Time { of, statistic, actual } => {
-            let name = |statistic| named(of, statistic, *actual);
+            let name = |statistic| format!("interval.{}", named(of, statistic, *actual));
             return Some(statistic_of(mine.response_ns.as_ref()?, *statistic, &name));
         }
         // the language has no others in intervals

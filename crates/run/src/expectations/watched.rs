@@ -15,6 +15,8 @@ use super::intervals::{OneInterval, Tally};
 use super::{Asked, Expectations, Found, flows, sessions};
 use crate::observe::{Observer, Progress, Stop};
 
+/// The most intervals of an expectation with too few values that are kept: the first of those that count says that it is undecided.
+const FEW_MAX: usize = 8;
 /// The most rates of sessions that are kept, of all expectations together: 24 MB.
 const VALUES_MAX: usize = 1 << 20;
 
@@ -47,6 +49,8 @@ struct OfEnd {
     sure: Tally,
     /// Intervals and what they came to, of which some may not count.
     values: Vec<(u64, u64, f64)>,
+    /// The first intervals with too few values to decide, which may not count either.
+    few: Vec<OneInterval>,
     /// There was no room for all of them.
     left_out: bool,
 }
@@ -70,6 +74,12 @@ impl OfGroup {
     ) -> bool {
         let OfGroup { asked, edges, ends } = self;
         let Some(of) = ends.get_mut(usize::from(end == SessionEnd::Server)) else { return false };
+        if matches!(found, Found::TooFew { .. }) {
+            if of.few.len() < FEW_MAX {
+                of.few.push(OneInterval { from_ns, to_ns, found });
+            }
+            return false;
+        }
         if !*edges {
             of.sure.add(asked, OneInterval { from_ns, to_ns, found });
             return false;
@@ -89,6 +99,11 @@ impl OfGroup {
             return Tally::default();
         };
         let mut all = of.sure.clone();
+        for one in &of.few {
+            if is_whole((one.from_ns, one.to_ns)) {
+                all.add(&self.asked, one.clone());
+            }
+        }
         for &(from_ns, to_ns, value) in &of.values {
             if is_whole((from_ns, to_ns)) {
                 all.add(&self.asked, OneInterval { from_ns, to_ns, found: Found::exactly(value) });

@@ -147,6 +147,10 @@ impl Stack for AnyCarrier {
         self.0.is_behind()
     }
 
+    fn has_output(&self) -> bool {
+        self.0.has_output()
+    }
+
     fn spin(&mut self, until: Nanos) -> Nanos {
         self.0.spin(until)
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use wirebeat_converse::stack::Stack;
 use wirebeat_converse::{Converse, End, Gates, Waiting};
 use wirebeat_endpoint::cable::{Cable, CableRx, CableTx, Tap, Way};
 use wirebeat_endpoint::{OwnStack, step};
@@ -225,6 +226,11 @@ impl Ready {
         self.ends.iter_mut().for_each(|end| end.abort_all(now));
         for _ in 0..3 {
             now = self.step(now);
+        }
+        let until = now.saturating_add(CLOSING);
+        let has_output = |ends: &[OnCable; 2]| ends.iter().any(|end| end.stack.has_output());
+        while now < until && has_output(&self.ends) && !is_late() {
+            now = self.step(until);
         }
         shared.show(self.counts());
         shared.show_stacks(self.stacks());

@@ -500,9 +500,13 @@ impl Turning<'_> {
         while self.converse.programs.has_open() && now < until {
             now = self.turn(now, until);
         }
+        let until = now.saturating_add(leaving(CLOSING, &self.converse.programs));
         self.converse.abort_all(now);
-        // those that were given up just now are told in the next turns
+        // those that were given up just now are told in the next turns, and peers get what they wait for
         for _ in 0..3 {
+            now = self.turn(now, now);
+        }
+        while self.converse.stack.has_output() && now < until {
             now = self.turn(now, now);
         }
         self.show(now);

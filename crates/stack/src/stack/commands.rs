@@ -179,7 +179,7 @@ impl Stack {
                 identification: self.core.identification(),
                 dont_fragment: profile.dont_fragment,
             };
-            self.core.reply(reset, Some(tcb.profile));
+            self.core.last_reply(reset, tcb.profile);
         }
         self.end(now, id.0, Fate::Close(Reason::Aborted), app);
         Ok(())

@@ -445,7 +445,7 @@ impl Stack {
         let mut moved = false;
         if let Some(mut entry) = waiting {
             let outgoing = entry.acknowledgment(&mut self.core, &tuple, now);
-            self.core.reply(outgoing, Some(entry.profile));
+            self.core.last_reply(outgoing, entry.profile);
             let time = self.core.profile(entry.profile).time_wait;
             entry.deadline = Tick::after(now, time);
             let deadline = entry.deadline;
