@@ -333,3 +333,42 @@ fn what_a_session_cannot_be_opened_with_is_said() {
     assert!(connect(&mut play, open).is_ok());
     assert_eq!(connect(&mut play, open), Err(OpenError::InUse));
 }
+
+/// Replies to strangers are limited; the last segment of a session is none, or its peer sends its FIN again for each that is missing.
+#[test]
+fn the_last_segments_of_many_sessions_that_end_at_once_all_leave() {
+    const MANY: u16 = 3000;
+    for aborts in [true, false] {
+        let mut play = Play::new(plain());
+        let limits = Limits { time_wait: MANY.into(), ..Limits::for_sessions(MANY.into()) };
+        play.stack = Stack::new(&limits, vec![plain()], [1, 2], play.now);
+        let mut all = Vec::new();
+        for port in 0..MANY {
+            (play.tuple.local_port, play.iss) = (1024 + port, None);
+            let id = play.open();
+            play.sent();
+            play.peer(SYN_ACK, 0, 1, 0);
+            play.sent();
+            if !aborts {
+                play.stack.close(play.now, id, &mut play.program).unwrap();
+                play.sent();
+                play.peer(ACK, 1, 2, 0);
+            }
+            all.push((id, play.tuple, play.iss));
+        }
+        let before = play.stack.counters().segments;
+        for (id, tuple, iss) in all {
+            (play.tuple, play.iss) = (tuple, iss);
+            match aborts {
+                true => play.stack.abort(play.now, id, &mut play.program).unwrap(),
+                false => play.peer(FIN_ACK, 1, 2, 0),
+            }
+        }
+        assert!(play.stack.transmit(play.now, &mut play.program, &mut Packets::default()));
+        let counters = play.stack.counters();
+        let sent = (counters.segments.rst - before.rst, counters.segments.ack - before.ack);
+        let all = u64::from(MANY);
+        assert_eq!(sent, if aborts { (all, 0) } else { (0, all) });
+        assert_eq!(counters.replies_dropped, 0);
+    }
+}
