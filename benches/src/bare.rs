@@ -12,7 +12,7 @@ use wirebeat_engine::port::{PortError, RxPort, TxMeta, TxPlan, TxPort};
 use wirebeat_engine_linux::affinity;
 use wirebeat_engine_linux::kernel::{Attachment, XdpBuffers, XdpPlace};
 use wirebeat_engine_linux::xdp::{
-    SteerOptions, Steering, Waiting, XdpCopy, XdpOptions, XdpQueue, XdpRx, XdpTx,
+    Backlog, SteerOptions, Steering, XdpCopy, XdpOptions, XdpQueue, XdpRx, XdpTx,
 };
 use wirebeat_meter::flow::Expectation;
 use wirebeat_meter::meter::{Flows, MeterConfig};
@@ -68,7 +68,7 @@ fn options(queue: u32, receives: bool) -> XdpOptions {
     XdpOptions {
         queue,
         copy: XdpCopy::Always,
-        receives: receives.then_some(Waiting::Few),
+        receives: receives.then_some(Backlog::Short),
         ..XdpOptions::default()
     }
 }

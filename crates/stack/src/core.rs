@@ -29,7 +29,7 @@ pub(crate) const FIRST_WAIT: Nanos = Nanos::from_millis(190);
 /// Segments without a session that may wait to be sent: a few batches of arrivals.
 const REPLIES_MAX: usize = 1024;
 /// The same of sessions that have just ended here, each of which has one: as many as are aborted, or end by what arrives, in a turn. A peer
-/// would send its FIN again for each that is missing.
+/// would send its FIN again for each that is missing. Memory for more than [`REPLIES_MAX`] is taken when there are more.
 const LAST_REPLIES_MAX: usize = 65_536;
 
 /// Where and when a session handles something.

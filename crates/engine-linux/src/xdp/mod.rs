@@ -16,7 +16,7 @@ mod steering;
 mod transmit;
 mod umem;
 
-pub use queue::{Waiting, XdpOptions, XdpQueue, needs_several_buffers};
+pub use queue::{Backlog, XdpOptions, XdpQueue, needs_several_buffers};
 pub use receive::XdpRx;
 pub use socket::XdpCopy;
 pub use station::{CoreRx, StationRx};

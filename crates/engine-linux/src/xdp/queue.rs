@@ -48,26 +48,26 @@ pub struct XdpOptions {
     /// be set up for that (`napi_defer_hard_irqs` and `gro_flush_timeout` in `/sys/class/net`), else its interrupts go on.
     pub busy_poll: bool,
     /// Whether somebody receives by it, and how many frames may wait for that: there is memory for as many.
-    pub receives: Option<Waiting>,
+    pub receives: Option<Backlog>,
     /// Whether the driver is told what to do with frames that are sent ([`super::CardOrders`]). Such a frame lies in one chunk.
     pub orders: bool,
 }
 
 /// How many frames may wait for a thread that receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
+pub enum Backlog {
     /// 8,192: 8 ms at a million frames a second, 80 ms at a hundred thousand.
-    Few,
+    Short,
     /// 16,384: who answers what arrives has more to do with a burst than to look at it.
-    Many,
+    Long,
 }
 
-impl Waiting {
+impl Backlog {
     /// A power of two, as rings are.
     const fn frames(self) -> u32 {
         match self {
-            Waiting::Few => 8192,
-            Waiting::Many => 16_384,
+            Backlog::Short => 8192,
+            Backlog::Long => 16_384,
         }
     }
 }
@@ -294,7 +294,7 @@ impl XdpQueue {
 }
 
 fn receive_frames(options: XdpOptions) -> u32 {
-    options.receives.map_or(PASSING_FRAMES, Waiting::frames)
+    options.receives.map_or(PASSING_FRAMES, Backlog::frames)
 }
 
 /// Bytes that a chunk has to have. Cards that receive into it count its room in KiB and leave out what is over (igb, igc), so

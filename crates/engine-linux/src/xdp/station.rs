@@ -14,7 +14,7 @@ use wirebeat_engine::port::{Arrival, PortError, RxCaps, RxPort, View};
 use wirebeat_engine::steering::Shard;
 use wirebeat_units::Nanos;
 
-use super::{StationMask, Steering, Waiting, XdpCopy, XdpOptions, XdpQueue, XdpRx};
+use super::{Backlog, StationMask, Steering, XdpCopy, XdpOptions, XdpQueue, XdpRx};
 use crate::kernel::Attachment;
 use crate::packet::{Accept, PromptRx};
 use crate::sys::{poll_until, refused};
@@ -45,7 +45,7 @@ impl StationRx {
         stations: StationMask,
     ) -> Result<StationRx, PortError> {
         let others = PromptRx::open(interface, Accept::All)?;
-        let receives = Some(Waiting::Many);
+        let receives = Some(Backlog::Long);
         let options = XdpOptions { copy: XdpCopy::Always, receives, ..XdpOptions::default() };
         let mut queue = XdpQueue::open(interface, options)?;
         let steering = Arc::new(Steering::for_station((interface, attachment), stations)?);

@@ -11,7 +11,7 @@ use wirebeat_engine_linux::card::{Card, SharedCard, Wanted};
 use wirebeat_engine_linux::kernel::KernelReceiver;
 use wirebeat_engine_linux::promiscuous::Promiscuous;
 use wirebeat_engine_linux::xdp::{
-    self, CardOrders, KnownOfFrames, SteerOptions, Steering, Waiting, XdpCopy, XdpOptions,
+    self, Backlog, CardOrders, KnownOfFrames, SteerOptions, Steering, XdpCopy, XdpOptions,
     XdpQueue, XdpRx, XdpTx,
 };
 use wirebeat_netlink::{XdpFeatures, XdpMode, XdpOffer};
@@ -95,7 +95,7 @@ impl super::Driver for Driver {
         let open = || -> Result<Vec<XdpRx>, PortError> {
             let steering = Arc::new(Steering::begin((on, attachment), &how.meter, steer)?);
             let open = |queue: u32| {
-                let options = XdpOptions { queue, receives: Some(Waiting::Few), ..options };
+                let options = XdpOptions { queue, receives: Some(Backlog::Short), ..options };
                 let queue = open_queue(&mut opened.queues, on, options)?;
                 XdpRx::open(queue, &steering, card.map(Arc::as_ref))
             };

@@ -12,7 +12,7 @@ use wirebeat_engine::port::{Arrival, RxPort, TxMeta, TxPlan, TxPort, TxTotals};
 use wirebeat_engine_linux::kernel::{Attachment, XdpBuffers, XdpPlace};
 use wirebeat_engine_linux::packet::{Accept, PacketReceive, PacketRx};
 use wirebeat_engine_linux::xdp::{
-    SteerOptions, Steering, Waiting, XdpCopy, XdpOptions, XdpQueue, XdpRx, XdpTx,
+    Backlog, SteerOptions, Steering, XdpCopy, XdpOptions, XdpQueue, XdpRx, XdpTx,
 };
 use wirebeat_meter::filter::Filter;
 use wirebeat_meter::meter::MeterConfig;
@@ -218,7 +218,7 @@ fn frames_of_several_chunks_are_the_same_at_both_ends() {
             let attachment = Arc::new(Attachment::open(on, place, buffers).unwrap());
             let steer = SteerOptions { queues: 1, ..SteerOptions::default() };
             let steering = Steering::begin(("wb1", attachment), &meter, steer).unwrap();
-            let options = XdpOptions { receives: Some(Waiting::Few), ..XdpOptions::default() };
+            let options = XdpOptions { receives: Some(Backlog::Short), ..XdpOptions::default() };
             let mut queue = XdpQueue::open("wb1", options).unwrap();
             XdpRx::open(&mut queue, &Arc::new(steering), None).unwrap()
         };
