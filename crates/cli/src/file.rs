@@ -225,7 +225,11 @@ fn text_of(source: impl Read) -> Result<String, Fault> {
     // One byte more than is allowed, so that the parser can say that it is too much.
     let read = source.take(yaml::MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
     read.map_err(|error| error.to_string())?;
-    String::from_utf8(bytes).map_err(|_| "this is not text in UTF-8".into())
+    let is_wide = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
+    String::from_utf8(bytes).map_err(|_| match is_wide {
+        true => fault!("this is text in UTF-16"; "save it as UTF-8"),
+        false => "this is not text in UTF-8".into(),
+    })
 }
 
 fn at(file: &str, place: Option<Place>) -> String {

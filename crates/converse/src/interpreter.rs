@@ -185,10 +185,11 @@ impl Conversations {
             true => Conversations::add_message(session, side, message),
             false => {
                 let n = session.draw();
+                let answers = side.answers();
                 let counts = &mut side.meter.counts;
                 counts.offered_bytes += session.out.add(&side.script, message, n);
                 // what it says before it was asked is no response
-                counts.responses += u64::from(side.answers && counts.responses < counts.requests);
+                counts.responses += u64::from(answers && counts.responses < counts.requests);
             }
         }
         let (endless, peer_closed) = (session.out.is_unlimited(), session.peer_closed);
@@ -325,7 +326,7 @@ fn simple(op: &Op, session: &mut Session, side: &mut Side, now: Nanos) -> Outcom
             if wait.left > 0 {
                 return Outcome::Wait(Wait::Data(wait));
             }
-            side.meter.counts.requests += u64::from(side.answers);
+            side.meter.counts.requests += u64::from(side.answers());
             Outcome::Next
         }
         Op::Set { variable, value } => {

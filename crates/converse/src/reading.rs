@@ -5,6 +5,7 @@ use wirebeat_units::Nanos;
 
 use crate::conversations::Conversations;
 use crate::events::KEPT;
+use crate::http_message::unmarked;
 use crate::outgoing::{PREFIX, generated};
 use crate::session::{DataWait, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{Action, SessionKey};
@@ -94,7 +95,7 @@ impl Conversations {
                     match wait.left {
                         0 => {
                             side.meter.counts.damaged += u64::from(wait.damaged);
-                            side.meter.counts.requests += u64::from(side.answers);
+                            side.meter.counts.requests += u64::from(side.answers());
                             Taken::Whole(taken)
                         }
                         // the length of the message may have come just now
@@ -135,6 +136,7 @@ fn take_text(session: &mut Session, side: &mut Side, number: u16, bytes: &[u8]) 
         kept.extend_from_slice(rest);
         side.meter.counts.unexpected += u64::from(kept[..] != text[..]);
         session.protocol = Protocol::None;
+        unmarked(side);
         return Taken::Whole(missing);
     }
     let find = |bytes: &[u8]| bytes.windows(text.len().max(1)).position(|of| of == &text[..]);

@@ -105,7 +105,12 @@ fn troubled() -> StackReport {
             state("LAST-ACK", 11),
             state("TIME-WAIT", 1_204),
         ],
-        link: StackLink { neighbour_frames: 41, unresolved: 6, receive_drops: 1_204 },
+        link: StackLink {
+            neighbour_frames: 41,
+            unresolved: 6,
+            receive_drops: 1_204,
+            replies_dropped: 12,
+        },
         cable: Some(StackCable { lost: 5, dropped: 17 }),
         datagrams: Some(StackDatagrams {
             sent: 1_210,

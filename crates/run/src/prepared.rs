@@ -34,8 +34,8 @@ enum Parts {
 }
 
 /// What is said where a run is to be ended by what it breaks, and nothing can be broken while it goes on.
-const NOTHING_ABORTS: &str = "--abort-on-fail ends nothing here: no expectation is judged while the run goes on; expect something of \
-     intervals that is not a rate, for example 'interval.loss <= 1%', or of sessions 'interval.failed == 0'";
+const NOTHING_ABORTS: &str = "--abort-on-fail ends nothing here: no expectation can be broken before the end; expect something of \
+     intervals that is not a rate, for example 'interval.loss <= 1%', of sessions 'failed == 0', or 'duration <= 10s'";
 
 /// Finds the ports of `scenario`, compiles it, opens what it sends and receives by, and listens where it has servers. Nothing is
 /// sent, and no session starts.

@@ -489,6 +489,26 @@ fn steps_wait_for_whole_messages_of_http() {
     assert_eq!((status(200), status(404)), (12, 6), "{:?}", client.statuses);
 }
 
+/// What a conversation without marks waits for is counted at both ends, so that what is unexpected is a part of it.
+#[test]
+fn messages_of_http_without_marks_are_requests_and_responses() {
+    let get = "GET / HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n";
+    let (found, missing) = (
+        "HTTP/1.1 200 OK\\r\\nContent-Length: 1\\r\\n\\r\\na",
+        "HTTP/1.1 404 No\\r\\nContent-Length: 0\\r\\n\\r\\n",
+    );
+    let ask = format!("{{ send-text: \"{get}\" }}, {{ receive-http: {{}} }}");
+    let (client, server) = run(&format!(
+        "rate: 100/s, count: 3, program: {{ steps: {{ client: [ {ask}, {ask}, {{ expect: pong }} ], server: [ \
+         {{ receive-http: {{}} }}, {{ send-text: \"{found}\" }}, {{ receive-http: {{}} }}, {{ send-text: \"{missing}\" }}, {{ send-text: ping }} ] }} }}"
+    ));
+    let (c, s) = (&client.counts, &server.counts);
+    assert_eq!((c.in_order, s.in_order), (3, 3), "{c:#?} {s:#?}");
+    assert_eq!((c.requests, c.responses, c.unexpected), (9, 9, 6), "{c:#?}");
+    assert_eq!((s.requests, s.responses, s.unexpected), (6, 6, 0), "{s:#?}");
+    assert_eq!(client.time(SessionTime::Response).actual.moments.count, 0);
+}
+
 #[test]
 fn a_message_of_http_that_is_invalid_or_ends_too_early_fails_its_session() {
     let with = |said: &str| {

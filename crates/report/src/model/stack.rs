@@ -81,7 +81,7 @@ addable! {
         timeouts, fast, reordering, tail, spurious, congestion_echoes, path_mtu_reductions, black_holes,
     }
     StackSessions { time_waits, time_wait_skipped, half_open_dropped }
-    StackLink { neighbour_frames, unresolved, receive_drops }
+    StackLink { neighbour_frames, unresolved, receive_drops, replies_dropped }
     StackCable { lost, dropped }
     StackDatagrams { sent, packets, received, unverified, malformed, bad_checksum, no_session }
 }
@@ -269,6 +269,10 @@ pub struct StackLink {
     pub unresolved: u64,
     /// Frames that the receiving port lost before TCP saw them: the tester's own losses.
     pub receive_drops: u64,
+    /// Segments of no session that were not sent, because too many waited to be: RSTs to strangers, acknowledgments of sessions in
+    /// TIME-WAIT.
+    #[serde(default)]
+    pub replies_dropped: u64,
 }
 
 /// What a cable in memory did to frames that left by a port.

@@ -50,7 +50,11 @@ fn group(group: &SessionReport, style: Style) -> String {
     line(&mut out, "  pairs: ", &group.pairs.as_ref().map_or_else(String::new, pairs));
     line(&mut out, "  datagrams: ", &group.datagrams.as_ref().map_or_else(String::new, datagrams));
     line(&mut out, "  one way: ", &group.one_way.as_ref().map_or_else(String::new, one_way));
-    line(&mut out, "  zero copy: ", &group.zero_copy.as_ref().map_or_else(String::new, zero_copy));
+    line(
+        &mut out,
+        "  zero copy: ",
+        &group.zero_copy.as_ref().filter(|of| of.sends > 0).map_or_else(String::new, zero_copy),
+    );
     line(&mut out, "  TLS: ", &group.tls.as_ref().map_or_else(String::new, tls));
     let misbehaved = group.misbehaviour.as_ref().map_or_else(String::new, misbehaviour);
     line(&mut out, "  misbehaviour: ", &misbehaved);
@@ -434,9 +438,12 @@ fn times(group: &SessionReport, style: Style) -> String {
             group.starts.opened.saturating_sub(ends.in_order).saturating_sub(ends.unfinished);
         let without = match failed {
             0 => String::new(),
+            1 => {
+                "; 1 session failed and is only in the times of what it had done before".to_owned()
+            }
             failed => format!(
-                "; {} failed and are only in the times of what they had done before",
-                human::counted(failed, "session")
+                "; {} sessions failed and are only in the times of what they had done before",
+                human::count(failed)
             ),
         };
         let told = format!("(from the planned start; {actual}{timers}{without})");

@@ -155,6 +155,7 @@ fn below(stack: &StackReport) -> String {
         ("frames of ARP, neighbour discovery and echo sent", of.neighbour_frames),
         ("packets not sent for want of a next hop", of.unresolved),
         ("frames lost by the receiving port", of.receive_drops),
+        ("replies not sent for want of room", of.replies_dropped),
         ("frames lost by the cable", cable.lost),
         ("dropped by its full queue", cable.dropped),
     ])

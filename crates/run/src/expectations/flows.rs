@@ -119,9 +119,16 @@ fn is_known(measured: FlowMeasured, flow: &FlowReport) -> bool {
     }
 }
 
-/// Whether an interval that has just ended decides it: a rate is not decided, because the flow may not have been under way all the time.
+/// Whether an interval that has just ended can break it: of a rate it is not known, because the flow may not have been under way all the
+/// time, and of the whole run it can be of how long that takes.
 pub(super) fn is_judged_at_once(expectation: &FlowExpectation) -> bool {
-    expectation.each_interval && !matches!(expectation.measured, FlowMeasured::Rate(..))
+    match expectation.measured {
+        FlowMeasured::Duration(_) => {
+            matches!(expectation.comparison, Comparison::Less | Comparison::AtMost)
+        }
+        FlowMeasured::Rate(..) => false,
+        _ => expectation.each_interval,
+    }
 }
 
 /// What an interval that has just ended says of an expectation, where that is decided already.
@@ -133,8 +140,13 @@ pub(super) fn broken_by(
     if !is_judged_at_once(expectation) {
         return None;
     }
-    let mine = of_interval_list(interval, name);
-    let found = of_interval(expectation.measured, interval, &mine, &measured_by(&mine))?;
+    let found = match expectation.measured {
+        FlowMeasured::Duration(_) => Found::exactly(interval.to_ns as f64),
+        measured => {
+            let mine = of_interval_list(interval, name);
+            of_interval(measured, interval, &mine, &measured_by(&mine))?
+        }
+    };
     let judged = asked(expectation).decide(found);
     judged.margin.is_some().then_some(judged)
 }

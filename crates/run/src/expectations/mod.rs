@@ -16,7 +16,7 @@ use wirebeat_traffic::scenario::expect::Statistic;
 use wirebeat_traffic::scenario::{FlowExpectation, Scenario, session};
 use wirebeat_units::{Comparison, Nanos, human};
 
-pub(crate) use watched::{Watched, Watching};
+pub(crate) use watched::{Sums, Watched, Watching};
 
 /// What a scenario expects of the flows of a run, of intervals, and of how long the run takes. What else it expects of sessions in the whole
 /// run is judged where they are counted, because reports do not have the messages of both directions together.
@@ -25,6 +25,8 @@ pub(crate) struct Expectations {
     of_all: Vec<FlowExpectation>,
     of_flows: BTreeMap<String, Vec<FlowExpectation>>,
     of_sessions: BTreeMap<String, Vec<session::Expectation>>,
+    /// What sessions can break before the end, in an interval or in all of them together.
+    at_once: BTreeMap<String, Vec<session::Expectation>>,
     /// When groups of sessions stop, as far as that is said.
     stops: BTreeMap<String, Nanos>,
 }
@@ -34,11 +36,14 @@ impl Expectations {
     pub(crate) fn of(scenario: &Scenario) -> Expectations {
         let flows =
             scenario.flows.keys().map(|name| (name.clone(), scenario.expected_of_flow(name)));
-        let groups = scenario.sessions.keys().map(|name| {
-            let mut all = scenario.expected_of_sessions(name);
-            all.retain(sessions::is_of_report);
-            (name.clone(), all)
-        });
+        let groups = |are: fn(&session::Expectation) -> bool| {
+            let those = scenario.sessions.keys().map(|name| {
+                let mut all = scenario.expected_of_sessions(name);
+                all.retain(are);
+                (name.clone(), all)
+            });
+            those.filter(|(_, all)| !all.is_empty()).collect()
+        };
         let stops = scenario.sessions.iter().filter_map(|(name, group)| {
             // that of a group that waits for another begins with it
             let own = group.stop.filter(|_| group.after.is_none());
@@ -49,7 +54,8 @@ impl Expectations {
             stops: stops.collect(),
             of_all: scenario.expected_of_all(),
             of_flows: flows.filter(|(_, all)| !all.is_empty()).collect(),
-            of_sessions: groups.filter(|(_, all)| !all.is_empty()).collect(),
+            of_sessions: groups(sessions::is_of_report),
+            at_once: groups(sessions::is_judged_at_once),
         }
     }
 
@@ -61,12 +67,12 @@ impl Expectations {
     /// Whether there are any that an interval can break while the run goes on.
     pub(crate) fn can_abort(&self) -> bool {
         let mut flows = self.of_all.iter().chain(self.of_flows.values().flatten());
-        let mut groups = self.of_sessions.values().flatten();
-        flows.any(flows::is_judged_at_once) || groups.any(sessions::is_judged_at_once)
+        flows.any(flows::is_judged_at_once) || !self.at_once.is_empty()
     }
 
-    /// What an interval breaks, in words; `None` where it breaks nothing. Of sessions the clients count, if they are here.
-    pub(crate) fn broken_by(&self, interval: &Interval) -> Option<String> {
+    /// What an interval breaks, in words; `None` where it breaks nothing. Of sessions the clients count, if they are here; `sums` are what
+    /// the intervals before it came to.
+    pub(crate) fn broken_by(&self, interval: &Interval, sums: &mut Sums) -> Option<String> {
         let all = self
             .of_all
             .iter()
@@ -77,11 +83,15 @@ impl Expectations {
                 move |one| Some((Some(name), flows::broken_by(one, Some(name), interval)?));
             expected.iter().filter_map(broken)
         });
-        let groups = self.of_sessions.iter().flat_map(|(name, expected)| {
-            let name = name.as_str();
-            let broken = move |one| Some((Some(name), sessions::broken_by(one, name, interval)?));
-            expected.iter().filter_map(broken)
-        });
+        let mut groups = Vec::new();
+        for (name, expected) in &self.at_once {
+            let sums = sums.of_groups.entry(name.clone()).or_default();
+            sums.resize(expected.len(), 0);
+            for (one, sum) in expected.iter().zip(sums) {
+                let broken = sessions::broken_by(one, name, (interval, sum));
+                groups.extend(broken.map(|broken| (Some(name.as_str()), broken)));
+            }
+        }
         let (of, judged) = all.chain(flows).chain(groups).next()?;
         let text = Expected { of, expectation: &judged }.text();
         let margin = judged.margin.as_deref().unwrap_or_default();
@@ -251,6 +261,10 @@ impl Asked {
             _ => (self.print)(by),
         };
         match self.comparison {
+            // what is exactly the limit is that of a comparison without it
+            Comparison::Less | Comparison::Greater if low == high && low == self.limit => {
+                "exactly the limit".to_owned()
+            }
             Comparison::Less | Comparison::AtMost => {
                 format!("{} too much", print(low - self.limit))
             }

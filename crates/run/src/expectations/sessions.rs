@@ -7,8 +7,10 @@ use wirebeat_report::model::{
 };
 use wirebeat_traffic::scenario::expect::Statistic;
 use wirebeat_traffic::scenario::session::Expectation;
-use wirebeat_traffic::scenario::session::expect::{BIT_RATES, Measured, SessionLimit, Whole};
-use wirebeat_units::{Nanos, human};
+use wirebeat_traffic::scenario::session::expect::{
+    BIT_RATES, INTERVAL_COUNTERS, Measured, SessionLimit, Whole,
+};
+use wirebeat_units::{Comparison, Nanos, human};
 
 use super::intervals::{self, OneInterval};
 use super::watched::OfGroup;
@@ -150,23 +152,50 @@ fn named(of: &str, statistic: Statistic, actual: bool) -> String {
     Measured::Time { of: of.to_owned(), statistic, actual }.to_string()
 }
 
-/// Whether an interval that has just ended decides it: a rate is not decided.
+/// Whether an interval that has just ended can break it: of a rate that is not known yet, and of the whole run an upper limit of what only
+/// grows can be.
 pub(super) fn is_judged_at_once(expectation: &Expectation) -> bool {
-    expectation.each_interval
-        && matches!(expectation.measured, Measured::Counter(_) | Measured::Time { .. })
+    match &expectation.measured {
+        Measured::Time { .. } => expectation.each_interval,
+        Measured::Counter(_) => expectation.each_interval || has_upper_limit(expectation),
+        Measured::Duration => has_upper_limit(expectation),
+        Measured::Rate(_) | Measured::Status(_) | Measured::Rcode(_) => false,
+    }
 }
 
-/// What an interval that has just ended says of an expectation on intervals, where that is decided already: a rate is not.
+/// Whether it is of a number that is counted in intervals too, or of the time, which may not be more than its limit.
+fn has_upper_limit(expectation: &Expectation) -> bool {
+    let grows = match &expectation.measured {
+        Measured::Counter(name) => INTERVAL_COUNTERS.contains(&&**name),
+        measured => *measured == Measured::Duration,
+    };
+    let is_share = matches!(expectation.limit, SessionLimit::Share(_));
+    let bounds = [Comparison::Equal, Comparison::Less, Comparison::AtMost];
+    grows && !is_share && bounds.contains(&expectation.comparison)
+}
+
+/// What an interval that has just ended breaks. `sum` is what all before it counted, of an expectation on the whole run.
 pub(super) fn broken_by(
     expectation: &Expectation,
     name: &str,
-    interval: &Interval,
+    (interval, sum): (&Interval, &mut u64),
 ) -> Option<model::Expectation> {
-    if !is_judged_at_once(expectation) {
+    let mine = interval.sessions.iter().find(|one| one.name == name)?;
+    let asked = asked(expectation);
+    let found = match &expectation.measured {
+        _ if expectation.each_interval => in_interval(expectation, interval, mine)?,
+        Measured::Counter(name) => {
+            *sum = sum.saturating_add(counted(name, mine));
+            Found::exactly(*sum as f64)
+        }
+        _ => Found::exactly(interval.to_ns as f64),
+    };
+    // one that has to be reached may be so later
+    let is_below = matches!(found, Found::Number { high, .. } if high < asked.limit);
+    if !expectation.each_interval && is_below {
         return None;
     }
-    let mine = interval.sessions.iter().find(|one| one.name == name)?;
-    let judged = asked(expectation).decide(in_interval(expectation, interval, mine)?);
+    let judged = asked.decide(found);
     judged.margin.is_some().then_some(judged)
 }
 
@@ -210,9 +239,16 @@ fn share(name: &str, group: GroupMeasures<'_>) -> Found {
         Whole::Handshakes => counts.handshakes,
         Whole::Misbehaved => counts.misbehaved,
     };
-    match of {
-        0 => Found::Unknown(format!("there are no {}", whole.name())),
-        of => Found::exactly(counter(name, group.summary) as f64 / of as f64),
+    match (counter(name, group.summary), of) {
+        (_, 0) => Found::Unknown(format!("there are no {}", whole.name())),
+        // of messages outside of those that a program says are requests and responses
+        (part, of) if part > of => Found::Unknown(format!(
+            "{} of {} {} are no share: compare a number ({name} <= 10)",
+            human::count(part),
+            human::count(of),
+            whole.name()
+        )),
+        (part, of) => Found::exactly(part as f64 / of as f64),
     }
 }
 

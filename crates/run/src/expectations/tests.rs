@@ -1,6 +1,6 @@
 use wirebeat_report::model::{
     Bucket, End, FlowInterval, FlowReport, Interval, IntervalReceived, IntervalSent, Loss,
-    LossBasis, Percentiles, Rates, Received, Sent, SessionReport, Verdict, Volume,
+    LossBasis, Percentiles, Rates, Received, Sent, SessionInterval, SessionReport, Verdict, Volume,
 };
 
 use std::str::FromStr;
@@ -301,20 +301,73 @@ fn what_is_judged_at_the_end_aborts_nothing() {
         ("interval.delay.p99 < 1ms", true),
         ("interval.rate.received >= 1kpps", false),
         ("loss <= 1%", false),
+        ("duration <= 10s", true),
+        ("duration > 10s", false),
     ] {
         assert_eq!(Expectations::of_all(vec![text.parse().unwrap()]).can_abort(), aborts, "{text}");
     }
     assert!(!Expectations::default().can_abort());
-    let mut sessions = Expectations::default();
     for (text, aborts) in [
         ("interval.rate.opened > 1/s", false),
         ("interval.failed == 0", true),
         ("interval.response.p99 < 1ms", true),
         ("response.p99 < 1ms", false),
+        ("failed == 0", true),
+        ("failed <= 1%", false),
+        ("established >= 1000", false),
+        ("refused == 0", false),
+        ("duration < 10s", true),
+        ("duration > 10s", false),
     ] {
-        sessions.of_sessions.insert("web".to_owned(), vec![text.parse().unwrap()]);
-        assert_eq!(sessions.can_abort(), aborts, "{text}");
+        assert_eq!(of_sessions(text).can_abort(), aborts, "{text}");
     }
+}
+
+/// What is expected of the group `web`.
+fn of_sessions(expected: &str) -> Expectations {
+    let text = format!(
+        "ports: {{ a: {{}} }}\nsessions: {{ web: {{ from: a, servers: {{ addresses: 10.0.0.2, ports: 80 }}, program: echo, \
+         users: 1, expect: [ '{expected}' ] }} }}\n"
+    );
+    Expectations::of(&Scenario::from_yaml(&text, "").unwrap())
+}
+
+/// What only grows is broken for good as soon as the intervals together are above its limit, and not before.
+#[test]
+fn the_intervals_together_break_what_is_expected_of_the_whole_run() {
+    let interval = |to_ns: u64, failed: u64| Interval {
+        from_ns: to_ns - 1_000_000_000,
+        to_ns,
+        sessions: vec![SessionInterval { name: "web".to_owned(), failed, ..Default::default() }],
+        ..Interval::empty()
+    };
+    let broken = |text: &str| {
+        let expected = of_sessions(text);
+        let mut sums = Sums::default();
+        let mut each = |(second, failed): (u64, u64)| {
+            expected.broken_by(&interval(second * 1_000_000_000, failed), &mut sums)
+        };
+        [(1, 0), (2, 2), (3, 1), (4, 0)].map(&mut each).map(|broken| broken.is_some())
+    };
+    for (text, each) in [
+        ("failed == 0", [false, true, true, true]),
+        ("failed == 2", [false, false, true, true]),
+        ("failed < 3", [false, false, true, true]),
+        ("failed <= 3", [false; 4]),
+        ("failed >= 5", [false; 4]),
+        ("established >= 5", [false; 4]),
+        ("failed <= 10%", [false; 4]),
+        ("duration <= 3s", [false, false, false, true]),
+        ("duration < 3s", [false, false, true, true]),
+        ("interval.failed <= 1", [false, true, false, false]),
+    ] {
+        assert_eq!(broken(text), each, "{text}");
+    }
+    let expected = Expectations::of_all(vec!["duration <= 2s".parse().unwrap()]);
+    let of = |second: u64| {
+        expected.broken_by(&interval(second * 1_000_000_000, 0), &mut Sums::default())
+    };
+    assert_eq!([1, 2, 3].map(of).map(|broken| broken.is_some()), [false, false, true]);
 }
 
 /// Programs get numbers, in base units; where a percentile has too few values, what they come to and what can be expected instead.

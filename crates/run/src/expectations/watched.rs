@@ -284,8 +284,15 @@ pub(crate) struct Watching<'a> {
     inner: &'a mut dyn Observer,
     expected: &'a Expectations,
     watched: Option<Watched>,
-    /// Asked to stop when an interval breaks what is expected of each.
+    /// Asked to stop when an interval breaks what is expected of each, or of the whole run.
     aborts: Option<&'a Stop>,
+    sums: Sums,
+}
+
+/// What the intervals of a run came to, for each expectation on the whole of a group.
+#[derive(Debug, Default)]
+pub(crate) struct Sums {
+    pub(super) of_groups: BTreeMap<String, Vec<u64>>,
 }
 
 impl<'a> Watching<'a> {
@@ -294,7 +301,8 @@ impl<'a> Watching<'a> {
         expected: &'a Expectations,
         aborts: Option<&'a Stop>,
     ) -> Watching<'a> {
-        Watching { inner, expected, watched: Watched::new(expected), aborts }
+        let (watched, sums) = (Watched::new(expected), Sums::default());
+        Watching { inner, expected, watched, aborts, sums }
     }
 
     /// What came of the intervals.
@@ -322,7 +330,7 @@ impl Observer for Watching<'_> {
         }
         if let Some(stop) = self.aborts
             && !stop.asked()
-            && let Some(broken) = self.expected.broken_by(interval)
+            && let Some(broken) = self.expected.broken_by(interval, &mut self.sums)
         {
             self.inner.notice(&format!("ended by --abort-on-fail: {broken}"));
             stop.ask(Stop::BROKEN);

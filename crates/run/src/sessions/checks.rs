@@ -90,10 +90,10 @@ pub(super) fn check(
         )));
     }
     let mut wanted = 0_u64;
-    let mut listening: Vec<(Option<&String>, std::net::SocketAddr, Transport, &str)> = Vec::new();
-    for (number, group) in sessions.groups.iter().enumerate() {
+    // once more, since ports that name an interface have its addresses now
+    fit::accepted_apart(&sessions.groups).map_err(CompileError::from)?;
+    for group in &sessions.groups {
         if group.stack == StackChoice::Own {
-            check_apart(group, sessions.groups.get(..number).unwrap_or_default())?;
             check_lengths(group, ports)?;
             notices.extend(check_client_ports(group, sessions, scenario, ports)?);
             continue;
@@ -106,18 +106,6 @@ pub(super) fn check(
                  system's stack";
                 "make the pool smaller"
             ).at(at(group))));
-        }
-        for address in group.server.iter().flat_map(|_| super::opening::listeners(group)) {
-            let mine = (group.to.as_ref(), address, group.transport);
-            if let Some((.., other)) =
-                listening.iter().find(|(to, at, over, _)| (*to, *at, *over) == mine)
-            {
-                return Err(RunError::usage(
-                    fault!("sessions '{other}' are accepted at {address} already"; "give each group a port of its own")
-                        .at(at(group)),
-                ));
-            }
-            listening.push((mine.0, mine.1, mine.2, &group.name));
         }
         let open = group.limit.and_then(|limit| limit.most_open()).map(u64::from);
         let open = open.or(group.users.map(u64::from)).unwrap_or(0);
@@ -184,28 +172,6 @@ fn check_memory(sessions: &Sessions, available: Option<u64>) -> Result<(), RunEr
         human::count(open), human::count(ends), human::bytes(needed as f64), human::bytes(available as f64), human::count(fit);
         "ask for fewer, for example with limit: {{ open: {fit} }}"
     )))
-}
-
-/// That our own TCP on a port knows of which group a new session is.
-fn check_apart(group: &SessionGroup, before: &[SessionGroup]) -> Result<(), RunError> {
-    let at = format!("sessions.{}", group.name);
-    let serves = |of: &&SessionGroup| {
-        let is_alike = of.stack == StackChoice::Own && of.transport == group.transport;
-        is_alike && of.server.is_some() && of.to == group.to
-    };
-    for other in before.iter().filter(serves).filter(|_| group.server.is_some()) {
-        let (mine, theirs) = (&group.servers.pool, &other.servers.pool);
-        if mine.overlaps(theirs) {
-            return Err(RunError::usage(
-                fault!(
-                    "some of its sessions would be accepted where those of '{}' are", other.name;
-                    "give each group addresses or ports of its own"
-                )
-                .at(at),
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// Bytes of a message that fit a packet of 1500 bytes, behind the headers of IPv4 and UDP.
@@ -455,12 +421,6 @@ mod tests {
         ] {
             assert_eq!(one(clients, rest), None, "{clients} {rest}");
         }
-        let both = |stack: &str| {
-            let [s, t] = ["s", "t"].map(|name| group(name, stack, "10.0.0.1", "users: 1"));
-            said(&format!("{s}, {t}")).unwrap()
-        };
-        assert!(both("own").contains("would be accepted where those of 's' are"));
-        assert!(both("host").contains("'s' are accepted at 10.9.0.1:80 already"));
         let many = group("s", "host", "10.0.0.1", "users: 1").replace("10.9.0.1", "10.9.0.0/20");
         assert!(said(&many).unwrap().contains("1024 is the most with the system's stack"));
     }

@@ -169,6 +169,7 @@ impl Counted {
                 neighbour_frames: self.port.neighbour_frames,
                 unresolved: self.port.unresolved,
                 receive_drops: self.port.receive_drops,
+                replies_dropped: self.tcp.replies_dropped,
             },
             cable: self.cable.map(|Carried { lost, dropped, .. }| StackCable { lost, dropped }),
             datagrams: self.datagrams.map(|of| StackDatagrams {

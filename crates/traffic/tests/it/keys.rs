@@ -70,6 +70,7 @@ const VALUES: &[(&str, &[&str])] = &[
     (".dns.ttl", &["60s"]),
     (".http.status", &["404"]),
     (".http.expect-status", &["301"]),
+    (".receive-http.expect-status", &["301"]),
     (
         ".steps.server",
         &[

@@ -1,4 +1,5 @@
-//! What cannot be of sessions of several groups, or of both ends, together: addresses that both ends have, and more bits than a link carries.
+//! What cannot be of sessions of several groups, or of both ends, together: addresses that both ends have, servers that two groups have,
+//! and more bits than a link carries.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,7 @@ const BURST: Nanos = Nanos::from_secs(1);
 /// What the scenario itself says: that ends are apart, and that links whose speed it gives carry what is asked.
 pub(super) fn check(scenario: &Scenario, sessions: &Sessions) -> Result<(), Invalid> {
     sessions.groups.iter().try_for_each(apart)?;
+    accepted_apart(&sessions.groups)?;
     links(scenario, sessions, |port| {
         let spec = scenario.ports.get(port)?;
         if spec.engine.engine().is_some_and(Engine::is_virtual) {
@@ -39,6 +41,28 @@ fn apart(group: &SessionGroup) -> Result<(), Invalid> {
         "{address} is an address of its clients and of its servers, and a host does not speak with itself over a link";
         "give both ends addresses of their own"
     )))
+}
+
+/// That of each new session it is known of which group it is: no two groups of a stack accept sessions at one address and port.
+///
+/// # Errors
+/// The later of two groups that do.
+pub fn accepted_apart(groups: &[SessionGroup]) -> Result<(), Invalid> {
+    let mut seen: BTreeMap<_, Vec<&SessionGroup>> = BTreeMap::new();
+    for group in groups.iter().filter(|group| group.server.is_some()) {
+        let pool = &group.servers.pool;
+        let place = (&group.to, group.stack == StackChoice::Own, group.transport as u8);
+        let before = seen.entry(place).or_default();
+        if let Some(other) = before.iter().find(|other| pool.overlaps(&other.servers.pool)) {
+            let at = KeyPath::root("sessions").key(&group.name).key("servers");
+            return Err(at.invalid(fault!(
+                "some of its sessions would be accepted where those of '{}' are", other.name;
+                "give each group addresses or ports of its own"
+            )));
+        }
+        before.push(group);
+    }
+    Ok(())
 }
 
 /// That no port is asked to send more on its line than `speed` says that it carries, on average as long as sessions start. Groups whose data

@@ -37,6 +37,37 @@ fn starts_follow_the_laws_of_flows() {
 }
 
 #[test]
+fn servers_of_two_groups_are_apart() {
+    let group = |name: &str, servers: &str, rest: &str| {
+        format!(
+            "  {name}: {{ from: a, to: b, program: echo, servers: {servers}, users: 1, {rest} }}\n"
+        )
+    };
+    let both = |one: [&str; 2], other: [&str; 2]| {
+        compiled(&(group("s", one[0], one[1]) + &group("t", other[0], other[1]))).err()
+    };
+    for stack in ["stack: host", "stack: own, clients: { addresses: 10.0.0.1 }"] {
+        for (one, other) in [
+            ("{ ports: 80 }", "{ ports: 80 }"),
+            ("{ ports: 80 }", "{ addresses: 10.0.2.0/24, ports: 1-100 }"),
+            ("{ addresses: 10.1.0.0/16, ports: 80 }", "{ addresses: 10.1.2.9, ports: [79, 80] }"),
+        ] {
+            let said = both([one, stack], [other, stack]).unwrap();
+            let why = "some of its sessions would be accepted where those of 's' are";
+            assert!(said.contains("sessions.t.servers") && said.contains(why), "{said}");
+        }
+        for (one, other) in [
+            ("{ ports: 80 }", "{ ports: 81 }"),
+            ("{ ports: 80 }", "{ addresses: 10.0.2.8, ports: 80 }"),
+        ] {
+            assert_eq!(both([one, stack], [other, stack]), None);
+        }
+        let udp = format!("{stack}, transport: udp");
+        assert_eq!(both(["{ ports: 80 }", stack], ["{ ports: 80 }", &udp]), None);
+    }
+}
+
+#[test]
 fn a_count_without_a_rate_starts_together() {
     let sessions = compiled(
         "  web: { from: a, program: http, servers: { addresses: 10.0.0.2, ports: 80 }, count: 3 }",

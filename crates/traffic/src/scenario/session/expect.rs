@@ -65,7 +65,7 @@ pub const TIMES: [&str; 10] = [
     "jitter",
 ];
 /// Counters that intervals have.
-const INTERVAL_COUNTERS: [&str; 21] = [
+pub const INTERVAL_COUNTERS: [&str; 21] = [
     "due",
     "expired",
     "opened",

@@ -15,8 +15,24 @@ const MAX_KEY: usize = 64;
 
 /// The error in the words of the language; `at` is the text and the place that it is about.
 pub(super) fn problem(error: &Error, at: Option<(&str, Place)>) -> Fault {
+    match (error, at.and_then(bare_entry)) {
+        (Error::WithSnippet { error, .. } | Error::AliasError { error, .. }, _) => {
+            problem(error, at)
+        }
+        (
+            Error::Unexpected { .. }
+            | Error::SerdeUnknownField { .. }
+            | Error::UnexpectedSequenceEnd { .. },
+            Some(word),
+        ) => {
+            fault!("'{word}' has no value"; "write '{word}: VALUE', or '{word}: {{}}' if it has keys")
+        }
+        _ => of_parser(error, at),
+    }
+}
+
+fn of_parser(error: &Error, at: Option<(&str, Place)>) -> Fault {
     match error {
-        Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => problem(error, at),
         Error::SerdeUnknownField { field, expected, .. } => {
             with_hint("unknown key", field, expected.iter().copied())
         }
@@ -103,6 +119,7 @@ fn in_words(expected: &str) -> &str {
         "u16" => "a whole number up to 65535",
         "u32" => "a whole number up to 4294967295",
         "u64" => "a whole number up to 18446744073709551615",
+        "i32" => "a whole number from -2147483648 to 2147483647",
         "a nonzero u16" | "a nonzero u32" | "a nonzero u64" => "a whole number from 1 on",
         "boolean" => "on or off",
         "floating point" => "a number, for example 2 or 0.5",
@@ -145,6 +162,21 @@ fn as_an_entry(text: &str, place: Place) -> Option<String> {
     }
     let (key, _) = line.split_once(':')?;
     (is_key(key) && line.len() <= MAX_KEY).then(|| format!("- {line}"))
+}
+
+/// The word right before `place`, where it is an entry of a list by itself: the parser looked for its value in what follows.
+fn bare_entry((text, place): (&str, Place)) -> Option<&str> {
+    let line = usize::try_from(place.line).ok()?.checked_sub(1)?;
+    let column = usize::try_from(place.column).ok()?.checked_sub(1)?;
+    let begin: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
+    let whole = text.get(begin..)?;
+    let at = whole.char_indices().nth(column).map_or(whole.len(), |(at, _)| at);
+    let before = text.get(..begin + at)?.trim_end();
+    // the next entry, or the end of the list
+    let before = before.strip_suffix(['-', ',', ']']).unwrap_or(before).trim_end();
+    let list = before.trim_end_matches(is_part);
+    let (word, list) = (before.get(list.len()..)?, list.trim_end_matches(' '));
+    (is_key(word) && list.ends_with(['[', ',', '-'])).then_some(word)
 }
 
 fn named(text: &str, place: Place, may_be_key: bool) -> Option<String> {
@@ -191,6 +223,22 @@ fn is_part(char: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_without_its_value_is_named() {
+        for (text, line, column, expected) in [
+            ("a: [ {b: 1}, send ]", 1, 20, Some("send")),
+            ("a: [ send, {b: 1} ]", 1, 12, Some("send")),
+            ("a:\n  - b: 1\n  - send\n  - c: 1\n", 4, 5, Some("send")),
+            ("a:\n  - send\nb:\n", 3, 1, Some("send")),
+            ("a:\n  - send:\n      b: 1\n", 3, 7, None),
+            ("a: { send, b: 1 }", 1, 12, None),
+            ("\u{fffd}- \u{fffd}", 1, 4, None),
+            ("", 1, 1, None),
+        ] {
+            assert_eq!(bare_entry((text, Place { line, column })), expected, "{text}");
+        }
+    }
 
     #[test]
     fn the_key_of_a_place_is_found_in_the_text() {

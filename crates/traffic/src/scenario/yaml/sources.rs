@@ -171,7 +171,14 @@ impl Sources {
             let problem = fault!("the text ends here"; "a scenario has the keys ports and flows");
             return SpecError::Syntax { file, place: Some(Place { line: 1, column: 1 }), problem };
         }
-        SpecError::Syntax { file, place, problem: fault!("the key '{key}' is missing") }
+        let problem = match key {
+            // that there are sessions makes it needless
+            "flows" => {
+                fault!("the key 'flows' is missing, and so is 'sessions'"; "write at least one of them")
+            }
+            _ => fault!("the key '{key}' is missing"),
+        };
+        SpecError::Syntax { file, place, problem }
     }
 }
 

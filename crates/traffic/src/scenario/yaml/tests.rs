@@ -107,7 +107,7 @@ fn mistakes_in_a_flow_are_named_with_place_and_remedy() {
         ),
         (
             "    packet:\n      - udp",
-            "10:1: this should be keys with values ('key: value', or '{ key: value }')",
+            "10:1: 'udp' has no value; write 'udp: VALUE', or 'udp: {}' if it has keys",
         ),
         (
             "    packet: [ { payload: { pattern: 123 } } ]",
@@ -137,7 +137,10 @@ fn mistakes_around_flows_are_named_with_place_and_remedy() {
         ("null", ": the key 'ports' is missing"),
         ("[1]", ":1:1: this should be keys with values ('key: value', or '{ key: value }')"),
         ("ports: {}\nflow: {}", ":2:1: unknown key 'flow'; did you mean 'flows'?"),
-        ("ports: {}", ":1:1: the key 'flows' is missing"),
+        (
+            "ports: {}",
+            ":1:1: the key 'flows' is missing, and so is 'sessions'; write at least one of them",
+        ),
         ("ports: {}\nflows: { x: {} }", ":2:13: the key 'from' is missing"),
         (
             "ports: { a: { engine: kernal } }",

@@ -54,7 +54,9 @@ impl Pool {
             }),
             _ => true,
         };
-        port && self.addresses.common(&other.addresses).is_some()
+        let (mine, theirs) = (&self.addresses, &other.addresses);
+        // those of one port where none are written
+        port && (mine.is_empty() && theirs.is_empty() || mine.common(theirs).is_some())
     }
 
     pub(crate) fn check(&self) -> Result<(), (&'static str, Fault)> {

@@ -14,6 +14,7 @@ use crate::scenario::departures::Duration;
 use crate::scenario::is_default;
 use crate::scenario::schema::TimeText;
 use crate::text::hint::with_hint;
+use crate::text::printable;
 
 /// The most addresses that a server of ours answers: each has 28 bytes at most, and a message over TCP 65,535.
 const ANSWERS_MAX: usize = 1000;
@@ -100,6 +101,7 @@ impl Dns {
 
 fn bad_name(name: &str, why: wirebeat_dns::BadName) -> Fault {
     use wirebeat_dns::BadName;
+    let name = printable(name, 64);
     match why {
         BadName::Label => fault!(
             "a label of '{name}' is empty or has more than 63 bytes"; "write for example www.example.com"

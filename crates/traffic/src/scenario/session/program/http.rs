@@ -186,9 +186,7 @@ impl Http {
             return Err(("think", why));
         }
         for (key, status) in [("status", self.status), ("expect-status", self.expect_status)] {
-            if status.is_some_and(|status| !(200..=599).contains(&status.get())) {
-                return Err((key, fault!("the status of a response is 200 to 599")));
-            }
+            check_status(status).map_err(|why| (key, why))?;
         }
         if let Some(file) = &self.file {
             if file.is_empty() || file.len() > FILE_NAME_MAX {
@@ -252,6 +250,14 @@ fn usual() -> DataSize {
 
 fn is_root(target: &str) -> bool {
     target == "/"
+}
+
+/// That a status can be one of a response.
+pub(super) fn check_status(status: Option<NonZeroU16>) -> Result<(), Fault> {
+    match status.is_some_and(|status| !(200..=599).contains(&status.get())) {
+        true => Err(fault!("the status of a response is 200 to 599")),
+        false => Ok(()),
+    }
 }
 
 fn is_usual(size: &DataSize) -> bool {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wirebeat_units::{Bytes, Fault, fault};
 
-use super::http::Method;
+use super::http::{Method, check_status};
 use crate::scenario::is_default;
 use crate::scenario::schema::BytesText;
 
@@ -30,12 +30,12 @@ impl ReceiveHttp {
     /// That it asks for what the end `of_server` can find in the message.
     pub(super) fn check(&self, of_server: bool) -> Result<(), Fault> {
         let asks_of_response = self.method != Method::default() || self.expect_status.is_some();
-        match of_server && asks_of_response {
-            true => Err(fault!(
+        if of_server && asks_of_response {
+            return Err(fault!(
                 "a server receives requests: 'method' and 'expect-status' are of responses";
                 "leave them out"
-            )),
-            false => Ok(()),
+            ));
         }
+        check_status(self.expect_status).map_err(|why| why.at("expect-status"))
     }
 }
