@@ -254,7 +254,7 @@ pub fn assemble(
     };
     report.findings = findings::findings(&report, at_interfaces, facts.machine);
     report.findings.extend(session_findings::findings(&report.sessions, &facts.sessions));
-    report.findings.extend(stacks::findings(&report.stacks));
+    report.findings.extend(stacks::findings(&report.stacks, &report.sessions));
     report.findings.sort_by_key(|finding| finding.kind);
     report.judge();
     report

@@ -5,7 +5,7 @@ use super::*;
 use crate::document::Document;
 use crate::format::{Presentable, Rendering};
 use crate::model::{
-    FindingKind, StackCable, StackDatagrams, StackReport, StackSegments, StackState,
+    FindingKind, SessionReport, StackCable, StackDatagrams, StackReport, StackSegments, StackState,
 };
 
 /// What a thread counted on a port, with another number of each kind.
@@ -173,7 +173,14 @@ fn what_a_cable_in_memory_drops_is_a_finding_and_what_it_is_to_lose_is_none() {
     };
     assert!(kinds(&run([over("a", 9, 0)])).is_empty());
     let of_tcp = StackReport { datagrams: None, ..over("b", 0, 1_234) };
-    assert!(kinds(&run([of_tcp])).is_empty());
+    assert!(kinds(&run([of_tcp.clone()])).is_empty());
+    let mut timed_out = SessionReport::default();
+    timed_out.ends.timed_out = 3;
+    let told = stacks::findings(&[of_tcp], &[timed_out]);
+    assert!(
+        told[0].message.contains("(port 'b'): sessions over TCP timed out by that"),
+        "{told:?}"
+    );
     let report = run([over("a", 9, 0), over("b", 0, 1_234)]);
     assert_eq!((kinds(&report), report.exit_code), (vec![FindingKind::CableQueueFull], 0));
     let told = message(&report, FindingKind::CableQueueFull);

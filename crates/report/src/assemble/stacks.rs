@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::human;
-use crate::model::{Finding, FindingKind, StackConflict, StackReport};
+use crate::model::{Finding, FindingKind, SessionReport, StackConflict, StackReport};
 
 /// Ports that a finding tells of.
 const PORTS: usize = 3;
@@ -52,7 +52,7 @@ fn add(report: &mut StackReport, facts: &StackReport) {
 }
 
 /// What limited our own TCP, or makes what it measured less certain.
-pub(super) fn findings(stacks: &[StackReport]) -> Vec<Finding> {
+pub(super) fn findings(stacks: &[StackReport], sessions: &[SessionReport]) -> Vec<Finding> {
     let lost = told(stacks, |stack| stack.link.receive_drops).map(|(count, ports)| {
         format!(
             "the tester lost {} before its TCP saw {} ({ports}): retransmissions and failed sessions may be its own and not \
@@ -84,14 +84,24 @@ pub(super) fn findings(stacks: &[StackReport]) -> Vec<Finding> {
             if count == 1 { "it" } else { "them" },
         )
     });
-    // TCP fills queues to learn how much there is room for
-    let of_datagrams = |stack: &StackReport| match (stack.cable, stack.datagrams) {
+    // TCP fills queues to learn how much there is room for: where no session timed out, it is as it should be
+    let timed_out = sessions.iter().any(|group| group.ends.timed_out > 0);
+    let of_udp = told(stacks, |stack| match (stack.cable, stack.datagrams) {
         (Some(cable), Some(_)) => cable.dropped,
         _ => 0,
+    });
+    let by_it = match (of_udp.is_some(), timed_out) {
+        (true, true) => "messages over UDP were lost and sessions over TCP timed out",
+        (false, true) => "sessions over TCP timed out",
+        (_, false) => "messages over UDP were lost",
     };
-    let dropped_by_cable = told(stacks, of_datagrams).map(|(count, ports)| {
+    let by_cable = match timed_out {
+        true => told(stacks, |stack| stack.cable.map_or(0, |cable| cable.dropped)),
+        false => of_udp,
+    };
+    let dropped_by_cable = by_cable.map(|(count, ports)| {
         format!(
-            "the cable in memory dropped {} because its queue was full ({ports}): messages over UDP were lost by that; lower the rate, or write \
+            "the cable in memory dropped {} because its queue was full ({ports}): {by_it} by that; lower the rate, or write \
              a higher 'rate' or a longer 'queue' in 'cable' of the port",
             human::counted(count, "frame"),
         )

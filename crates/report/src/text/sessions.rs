@@ -339,13 +339,16 @@ fn rates(rates: &SessionRates) -> String {
     ];
     let bits =
         [(rates.goodput_bits_per_second, "goodput"), (rates.acked_bits_per_second, "acknowledged")];
-    let some =
-        |(rate, what): (f64, &str)| (rate > 0.0).then(|| format!("{} {what}", human::number(rate)));
+    // of one there is no rate: it would say how short the time was
+    let some = |(rate, what): (f64, &str), over: u64| {
+        (rate * over as f64 > 1.5e9).then(|| format!("{} {what}", human::number(rate)))
+    };
     let bits = bits.into_iter().filter(|(rate, _)| *rate > 0.0);
-    let starts: Vec<String> = starts.into_iter().filter_map(some).collect();
+    let starts: Vec<String> =
+        starts.into_iter().filter_map(|rate| some(rate, rates.starting_ns)).collect();
     let others: Vec<String> = counts
         .into_iter()
-        .filter_map(some)
+        .filter_map(|rate| some(rate, rates.over_ns))
         .chain(bits.map(|(rate, what)| format!("{what} {}", human::bit_rate(rate))))
         .collect();
     let in_all = |over: u64| format!(" in {}", human::time(over as f64));

@@ -114,10 +114,6 @@ fn retransmitted(stack: &StackReport) -> String {
 
 fn recovery(stack: &StackReport) -> String {
     let of = &stack.recoveries;
-    let plural = |count: u64, one: &'static str, many: &'static str| match count {
-        1 => (one, count),
-        _ => (many, count),
-    };
     counted([
         plural(of.timeouts, "timeout", "timeouts"),
         plural(of.fast, "fast recovery", "fast recoveries"),
@@ -152,13 +148,36 @@ fn below(stack: &StackReport) -> String {
     let of = &stack.link;
     let cable = stack.cable.unwrap_or_default();
     counted([
-        ("frames of ARP, neighbour discovery and echo sent", of.neighbour_frames),
-        ("packets not sent for want of a next hop", of.unresolved),
-        ("frames lost by the receiving port", of.receive_drops),
-        ("replies not sent for want of room", of.replies_dropped),
-        ("frames lost by the cable", cable.lost),
+        plural(
+            of.neighbour_frames,
+            "frame of ARP, neighbour discovery or echo sent",
+            "frames of ARP, neighbour discovery and echo sent",
+        ),
+        plural(
+            of.unresolved,
+            "packet not sent for want of a next hop",
+            "packets not sent for want of a next hop",
+        ),
+        plural(
+            of.receive_drops,
+            "frame lost by the receiving port",
+            "frames lost by the receiving port",
+        ),
+        plural(
+            of.replies_dropped,
+            "reply not sent for want of room",
+            "replies not sent for want of room",
+        ),
+        plural(cable.lost, "frame lost by the cable", "frames lost by the cable"),
         ("dropped by its full queue", cable.dropped),
     ])
+}
+
+fn plural(count: u64, one: &'static str, many: &'static str) -> (&'static str, u64) {
+    match count {
+        1 => (one, count),
+        _ => (many, count),
+    }
 }
 
 fn datagrams(stack: &StackReport) -> String {
