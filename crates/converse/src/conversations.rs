@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use wirebeat_meter::session::{SessionCounts, SessionMeter, SessionSummary};
 use wirebeat_meter::summary::Distribution;
-use wirebeat_traffic::program::script::{Op, Receive, Script, SessionGroup, Sessions};
+use wirebeat_traffic::program::script::{Op, Receive, SessionGroup, Sessions};
 use wirebeat_traffic::schedule::Shard;
 use wirebeat_traffic::values::session::{Beyond, Pairing, PoolOrder, StackChoice, Transport, gap};
 use wirebeat_units::Nanos;
@@ -22,7 +22,7 @@ use crate::greeting::Greeting;
 use crate::messages::Messages;
 use crate::pacer::Pacer;
 use crate::session::{End, Protocol, Session, Side};
-use crate::sessions::AllSessions;
+use crate::sessions::{AllSessions, Room};
 use crate::stack::{Action, ProfileId, SessionKey};
 use crate::sweeps::{Closing, Sweep};
 
@@ -166,6 +166,11 @@ impl Conversations {
         all
     }
 
+    /// Puts sessions there, where there are none yet.
+    pub fn take_room(&mut self, room: Room) {
+        self.sessions.take_room(room);
+    }
+
     /// Names the clock that the times of this run are of: those of two runs are compared where the name is the same. 0, which it is at
     /// first, stands for a virtual clock.
     pub fn name_clock(&mut self, clock: u32) {
@@ -272,7 +277,11 @@ impl Conversations {
             meter: SessionMeter::new(script.timers.len()),
             verifies: both && script.compares,
             verifies_stream: both && script.compares && is_bulk,
-            unmarked: !script.datagrams && are_unmarked(plan.program, script),
+            answers: end == End::Server
+                && !script.datagrams
+                && matches!(plan.program, "request-response" | "capture"),
+            unmarked: (plan.program == "steps" || script.datagrams && plan.program == "capture")
+                && !script.ops.iter().any(|op| matches!(op, Op::Request | Op::Response)),
             keeps: match script.datagrams {
                 true => matches!(plan.program, "steps" | "capture"),
                 false => {
@@ -572,19 +581,6 @@ impl Conversations {
     /// When the next group stops after `now`.
     pub fn next_stop(&self, now: Nanos) -> Option<Nanos> {
         self.groups.iter().map(|group| group.stop).filter(|stop| *stop > now).min()
-    }
-}
-
-/// Whether what an end waits for and sends is requests and responses, without saying so by steps of its own.
-fn are_unmarked(program: &str, script: &Script) -> bool {
-    let has = |of: fn(&Op) -> bool| script.ops.iter().any(of);
-    match program {
-        "request-response" | "capture" => true,
-        "steps" => {
-            has(|op| matches!(op, Op::ReceiveHttp(_) | Op::Expect(_)))
-                && !has(|op| matches!(op, Op::Request | Op::Response))
-        }
-        _ => false,
     }
 }
 

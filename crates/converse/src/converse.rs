@@ -30,6 +30,8 @@ pub enum Waiting {
 /// How long before a start the waiting ends and the spinning begins: longer than a timer of Linux is late with the default slack
 /// of 50 µs (prctl(2), PR_SET_TIMERSLACK) and a CPU takes to wake.
 const SPIN: Nanos = Nanos::from_micros(100);
+/// Sessions that are due before the time of the run is over start until so long behind it, where this machine is slower than their rate.
+const LATEST: Nanos = Nanos::from_millis(100);
 /// The most sessions that start before others have their turn.
 const STARTS_MAX: usize = 64;
 /// Starts that are counted one by one where they did not happen.
@@ -84,6 +86,10 @@ pub struct Converse<S> {
     begin: Nanos,
     /// When starts were last looked at.
     looked: Nanos,
+    /// When the last session of each flow is due at the latest, from its begin on.
+    stops: Vec<Nanos>,
+    /// When the time of the run is over; [`Nanos::MAX`]: it has none.
+    run_end: Nanos,
     /// How many cores share the starts.
     cores: u32,
     /// When the next group stops, as it was known last.
@@ -126,6 +132,11 @@ impl<S: Stack> Converse<S> {
         });
         let until = (0_u16..).zip(&sessions.groups);
         let until = until.filter(|(_, group)| group.client.is_some() && group.until.is_some());
+        let stop = |flow: u32| {
+            let stops = sessions.starts.streams(flow).iter().map(|of| of.departures.stop);
+            stops.max().unwrap_or(Nanos::MAX)
+        };
+        let end = sessions.groups.iter().map(|group| group.end).max();
         Converse {
             until: until.map(|(group, _)| group).collect(),
             next_stop: programs.next_stop(begin),
@@ -139,6 +150,8 @@ impl<S: Stack> Converse<S> {
             stack,
             begin,
             looked: begin,
+            stops: (0..sessions.starts.flows.len() as u32).map(stop).collect(),
+            run_end: begin.saturating_add(end.unwrap_or(Nanos::MAX)),
             cores: core.cores,
             waiting,
             samples: Samples::default(),
@@ -232,6 +245,11 @@ impl<S: Stack> Converse<S> {
         }
         if !self.until.is_empty() {
             self.stop_reached(now);
+        }
+        if now.saturating_sub(self.run_end) > LATEST {
+            // what has not started by now does not; those that are open go on
+            let end = std::mem::replace(&mut self.run_end, Nanos::MAX);
+            self.end_schedules(end);
         }
         let (mut starts_left, mut started) = (false, 0);
         self.looked = now;
@@ -329,7 +347,13 @@ impl<S: Stack> Converse<S> {
     /// Starts nothing more. What was due when starts were last looked at and has not started, as where starts come faster than this machine
     /// opens sessions, is counted: it was in the plan. What has become due since then would have started now: it was not.
     fn start_none(&mut self, now: Nanos) {
-        let now = now.min(self.looked);
+        self.end_schedules(now.min(self.looked));
+        self.waiting_groups.clear();
+        self.until.clear();
+    }
+
+    /// The same for what is due by a rate until `now`.
+    fn end_schedules(&mut self, now: Nanos) {
         for Started { schedule, begin, end } in &mut self.schedules {
             let over = now.min(*end).saturating_sub(*begin);
             let mut counted = 0;
@@ -343,16 +367,15 @@ impl<S: Stack> Converse<S> {
                     continue;
                 }
                 // far more than any machine opens: the rest of this group as it was so far, on this core
-                let (so_far, left) =
-                    (next.at.as_secs_f64(), over.saturating_sub(next.at).as_secs_f64());
+                let stop = self.stops.get(next.flow as usize).copied().unwrap_or(Nanos::MAX);
+                let left = over.min(stop).saturating_sub(next.at).as_secs_f64();
+                let so_far = next.at.as_secs_f64();
                 let mine = next.index as f64 / f64::from(self.cores);
                 self.programs.pass_over(group, (mine * left / so_far.max(1e-9)) as u64);
                 schedule.change(next.flow, next.at, None);
             }
         }
         self.schedules.clear();
-        self.waiting_groups.clear();
-        self.until.clear();
     }
 
     /// No session starts any more; those that are open go on.

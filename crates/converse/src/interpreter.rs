@@ -38,6 +38,8 @@ impl Conversations {
             // the time between two requests of HTTP is over, not HTTP itself
             Wait::Time if matches!(session.protocol, Protocol::HttpClient(_)) => {}
             Wait::Time if session.protocol.asks_by_dns() => {}
+            // it was held open until now, and closes
+            Wait::Time if closes(session, side) => {}
             // the gap between two messages is over, not the messages themselves
             Wait::Time if acts_by_time(session, side) => {}
             Wait::Unlimited => {
@@ -63,6 +65,14 @@ impl Conversations {
             let sends = matches!(op, Op::Send(_) | Op::Request) && !session.in_request;
             if sends && !self.has_slot(now, key) {
                 return;
+            }
+            // what closes the session waits until it has been open for as long as it is to be
+            if matches!(op, Op::Shutdown | Op::Reset)
+                && let Some(until) = self.held_until(now, key)
+                && let Some(session) = self.session(key)
+            {
+                session.wait = Wait::Time;
+                return self.set_alarm(key, until);
             }
             let Some((session, side)) = self.both(key) else { return };
             let outcome = match op {
@@ -185,7 +195,7 @@ impl Conversations {
             true => Conversations::add_message(session, side, message),
             false => {
                 let n = session.draw();
-                let answers = side.answers();
+                let answers = side.answers || side.unmarked && side.end == End::Server;
                 let counts = &mut side.meter.counts;
                 counts.offered_bytes += session.out.add(&side.script, message, n);
                 // what it says before it was asked is no response
@@ -226,19 +236,18 @@ impl Conversations {
     /// The ops are at their end: the session is held as long as it is to be, and closed.
     fn said_all(&mut self, now: Nanos, key: SessionKey) {
         let Some((session, side)) = self.both(key) else { return };
-        let (started, number, is_client) =
-            (session.started, session.number, side.end == End::Client);
+        let is_client = side.end == End::Client;
         let ops = side.script.ops.len() as u16;
-        let first = session.pc == ops;
-        let group = self.group(key);
-        let hold = group.filter(|_| is_client).and_then(|group| group.plan.hold.as_ref());
-        let until = hold.map(|law| started.saturating_add(law.get(number)));
-        let resets = is_client && group.is_some_and(|group| group.plan.tcp.reset);
-        let Some(session) = self.session(key) else { return };
-        if let Some(until) = until.filter(|until| first && *until > now && !session.peer_closed) {
+        let is_first = session.pc == ops;
+        let resets = is_client && self.group(key).is_some_and(|group| group.plan.tcp.reset);
+        if is_first
+            && let Some(until) = self.held_until(now, key)
+            && let Some(session) = self.session(key)
+        {
             session.wait = Wait::Time;
             return self.set_alarm(key, until);
         }
+        let Some(session) = self.session(key) else { return };
         if is_client && session.pc < ops.saturating_add(2) && !session.peer_closed {
             // the place behind the last op but one says that it has had its slot
             session.pc = ops.saturating_add(1);
@@ -262,6 +271,15 @@ impl Conversations {
         }
         self.actions.extend(connection.map(Action::Receive));
         self.keep_patience(now, key);
+    }
+
+    /// Until when the client of a session is to hold it open, where that is still to come: before then it neither closes nor resets it.
+    fn held_until(&mut self, now: Nanos, key: SessionKey) -> Option<Nanos> {
+        let (session, side) = self.both(key)?;
+        let (started, number, end) = (session.started, session.number, side.end);
+        let group = self.group(key).filter(|_| end == End::Client)?;
+        let until = started.saturating_add(group.plan.hold.as_ref()?.get(number));
+        (until > now).then_some(until)
     }
 
     /// Data that is sent back.
@@ -295,6 +313,12 @@ impl Conversations {
     }
 }
 
+/// Whether the op where a session stands closes it, or its side of it.
+fn closes(session: &Session, side: &Side) -> bool {
+    let op = side.script.ops.get(usize::from(session.pc));
+    matches!(op, Some(Op::Shutdown | Op::Reset))
+}
+
 /// An op that needs the session and its side alone.
 fn simple(op: &Op, session: &mut Session, side: &mut Side, now: Nanos) -> Outcome {
     match op {
@@ -326,7 +350,7 @@ fn simple(op: &Op, session: &mut Session, side: &mut Side, now: Nanos) -> Outcom
             if wait.left > 0 {
                 return Outcome::Wait(Wait::Data(wait));
             }
-            side.meter.counts.requests += u64::from(side.answers());
+            side.meter.counts.requests += u64::from(side.answers);
             Outcome::Next
         }
         Op::Set { variable, value } => {

@@ -39,3 +39,4 @@ pub use converse::{Converse, Waiting};
 pub use gates::Gates;
 pub use samples::SAMPLED_MAX;
 pub use session::End;
+pub use sessions::Room;

@@ -10,6 +10,7 @@ use wirebeat_units::Nanos;
 
 use crate::conversations::Conversations;
 use crate::events::{KEPT, first_byte};
+use crate::http_message::unmarked;
 use crate::reading::is_generated;
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{Action, SessionKey};
@@ -112,13 +113,13 @@ impl Conversations {
                     Judged::Malformed => return counts.malformed_messages += 1,
                     Judged::Unasked => return counts.unexpected += 1,
                 }
-                counts.requests += u64::from(side.end == End::Server);
+                note_message(side);
             }
             Wait::Text(number) => {
                 let Some(text) = side.script.texts.get(usize::from(number)) else { return };
                 if let Some(Op::Expect(_)) = side.script.ops.get(usize::from(session.pc)) {
                     side.meter.counts.unexpected += u64::from(bytes != &text[..]);
-                    side.meter.counts.requests += u64::from(side.end == End::Server);
+                    note_message(side);
                     session.active = now;
                     first_byte(session, side, now);
                     return self.go_on(now, key);
@@ -202,6 +203,14 @@ impl Conversations {
         session.finished = true;
         let connection = session.connection;
         self.actions.extend(connection.map(Action::Finish));
+    }
+}
+
+/// Counts a message that was waited for: a request at the server; a response at a client whose program does not say what its requests are.
+fn note_message(side: &mut Side) {
+    match side.end {
+        End::Server => side.meter.counts.requests += 1,
+        End::Client => unmarked(side),
     }
 }
 

@@ -95,7 +95,7 @@ impl Conversations {
                     match wait.left {
                         0 => {
                             side.meter.counts.damaged += u64::from(wait.damaged);
-                            side.meter.counts.requests += u64::from(side.answers());
+                            side.meter.counts.requests += u64::from(side.answers);
                             Taken::Whole(taken)
                         }
                         // the length of the message may have come just now

@@ -40,15 +40,10 @@ pub(crate) struct Side {
     pub(crate) verifies_stream: bool,
     /// Whether the program looks into what it receives, so that early bytes are kept.
     pub(crate) keeps: bool,
-    /// Whether it speaks over TCP, and what it waits for and sends is requests and responses without marks of their own.
+    /// Whether it is a server over TCP that answers what it waits for, whatever that is.
+    pub(crate) answers: bool,
+    /// Whether its steps do not say what is a request and what a response: then what they look at is.
     pub(crate) unmarked: bool,
-}
-
-impl Side {
-    /// Whether it is a server whose requests and responses have no marks of their own.
-    pub(crate) fn answers(&self) -> bool {
-        self.unmarked && self.end == End::Server
-    }
 }
 
 /// What a session waits for.

@@ -64,7 +64,32 @@ pub(crate) struct AllSessions {
     most: usize,
 }
 
+/// Memory for sessions that is there before the first of them: what the system gives while they start delays them, by milliseconds where it
+/// is a large page.
+#[derive(Debug)]
+pub struct Room(Vec<Slot>);
+
+impl Room {
+    /// For so many sessions.
+    pub fn new(sessions: usize) -> Room {
+        Room(Vec::with_capacity(sessions))
+    }
+
+    /// Has the system give it now. What kind of pages it gives may be chosen before.
+    pub fn populate(&mut self) {
+        self.0.resize_with(self.0.capacity(), || Slot::Vacant(NONE));
+        self.0.clear();
+    }
+}
+
 impl AllSessions {
+    /// Puts sessions there, where there are none yet.
+    pub(crate) fn take_room(&mut self, Room(slots): Room) {
+        if self.slots.is_empty() {
+            self.slots = slots;
+        }
+    }
+
     pub(crate) fn new() -> AllSessions {
         AllSessions {
             slots: Vec::new(),

@@ -169,6 +169,8 @@ pub struct Limits {
     /// 64 more while something unusual is under way (a loss, data out of order, a congestion window that grows), 4 while a session waits for
     /// its turn, 8 while an acknowledgment is delayed, 8 for a timer that was set just now, and 12 for one that was set before.
     pub sessions: usize,
+    /// How many of them are expected: the system is asked for their memory before the first ([`Stack::populate`](crate::Stack::populate)).
+    pub expected: usize,
     /// Sessions that a peer has begun to open.
     pub half_open: usize,
     /// Sessions in TIME-WAIT.
@@ -192,6 +194,7 @@ impl Limits {
     pub const fn for_sessions(sessions: usize) -> Limits {
         Limits {
             sessions,
+            expected: 0,
             half_open: sessions / 4 + 64,
             time_wait: sessions,
             connections: usize::MAX,

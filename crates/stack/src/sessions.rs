@@ -14,6 +14,7 @@ use crate::tcb::{PACKED, Tcb};
 pub(crate) struct Sessions {
     tcbs: Slab<Tcb>,
     flights: Slab<Flight>,
+    expected: usize,
     /// Has sessions keep what they have under way, to see that giving it back changes nothing.
     #[cfg(test)]
     keeps_flights: bool,
@@ -23,16 +24,22 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Room for `capacity` of them, at most 2^30.
-    pub fn new(capacity: usize) -> Sessions {
+    /// Room for `capacity` of them, at most 2^30, of which so many are expected.
+    pub fn new(capacity: usize, expected: usize) -> Sessions {
         Sessions {
             tcbs: Slab::new(capacity),
             flights: Slab::new(capacity),
+            expected,
             #[cfg(test)]
             keeps_flights: false,
             #[cfg(test)]
             given_back: [0; 2],
         }
+    }
+
+    /// Has the system give the memory of those that are expected, before the first is open.
+    pub fn populate(&mut self) {
+        self.tcbs.populate(self.expected);
     }
 
     /// How many are open.

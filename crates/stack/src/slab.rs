@@ -1,6 +1,7 @@
 //! Sessions in one piece of memory, each known by a number of 4 bytes.
 //!
-//! The memory is reserved at the start and used from its beginning, so that pages that no session needed are never touched.
+//! The memory is reserved at the start and used from its beginning, so that pages that no session needed are never touched, but for those
+//! that are known to be needed ([`Slab::populate`]).
 //! Vacant slots are chained through themselves: there is no list beside them.
 
 /// No slot.
@@ -28,6 +29,14 @@ impl<T: Slot> Slab<T> {
     pub fn new(capacity: usize) -> Slab<T> {
         let capacity = capacity.min(1 << 30);
         Slab { slots: Vec::with_capacity(capacity), capacity, vacant: NONE, len: 0 }
+    }
+
+    /// Has the system give the memory of the first `slots` now, where none was taken yet.
+    pub fn populate(&mut self, slots: usize) {
+        if self.slots.is_empty() {
+            self.slots.resize_with(slots.min(self.capacity), || T::vacant(NONE));
+            self.slots.clear();
+        }
     }
 
     /// How many are taken.
@@ -148,9 +157,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_slab_agrees_with_a_map(steps in prop::collection::vec((any::<bool>(), any::<u8>()), 0..200)) {
+        fn a_slab_agrees_with_a_map(
+            populated in 0..20_usize,
+            steps in prop::collection::vec((any::<bool>(), any::<u8>()), 0..200),
+        ) {
             const CAPACITY: usize = 16;
             let mut slab = Slab::new(CAPACITY);
+            slab.populate(populated);
             let mut model = BTreeMap::new();
             for (insert, value) in steps {
                 if insert {

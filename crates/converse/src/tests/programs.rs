@@ -489,6 +489,36 @@ fn steps_wait_for_whole_messages_of_http() {
     assert_eq!((status(200), status(404)), (12, 6), "{:?}", client.statuses);
 }
 
+/// Whoever closes first, and whatever closes: the client of a session that is held does not before its time.
+#[test]
+fn a_session_is_held_whatever_its_program() {
+    let steps = |client: &str| {
+        format!(
+            "program: {{ steps: {{ client: [ {{ send-text: a }}, {{ receive: 1B }}, {client} ], server: [ {{ receive: 1B }}, {{ send-text: b }} ] }} }}"
+        )
+    };
+    for program in [
+        "program: http".to_owned(),
+        "program: { http: { server-closes: true } }".to_owned(),
+        "program: echo".to_owned(),
+        "program: { bulk: { bytes: 10kB } }".to_owned(),
+        "program: { bulk: { bytes: 10kB, direction: reverse } }".to_owned(),
+        "program: { bulk: { bytes: 10kB, direction: both } }".to_owned(),
+        "program: { messages: { messages: 2 } }".to_owned(),
+        steps("think: 1ms"),
+        steps("wait-close"),
+        steps("shutdown, wait-close"),
+        steps("reset"),
+    ] {
+        let (client, _) = run(&format!("{program}, rate: 100/s, count: 3, hold: 300ms"));
+        let time = &client.time(SessionTime::Session).actual.moments;
+        assert_eq!(time.count, 3, "{program}: {client:#?}");
+        assert!((300_000_000..310_000_000).contains(&time.min), "{program}: {time:?}");
+        assert!(time.max < 310_000_000, "{program}: {time:?}");
+        assert_eq!(client.counts.in_order, 3, "{program}: {:#?}", client.counts);
+    }
+}
+
 /// What a conversation without marks waits for is counted at both ends, so that what is unexpected is a part of it.
 #[test]
 fn messages_of_http_without_marks_are_requests_and_responses() {
@@ -506,6 +536,13 @@ fn messages_of_http_without_marks_are_requests_and_responses() {
     assert_eq!((c.in_order, s.in_order), (3, 3), "{c:#?} {s:#?}");
     assert_eq!((c.requests, c.responses, c.unexpected), (9, 9, 6), "{c:#?}");
     assert_eq!((s.requests, s.responses, s.unexpected), (6, 6, 0), "{s:#?}");
+    // what is only received is neither
+    let (client, server) = run(&format!(
+        "rate: 100/s, count: 3, program: {{ steps: {{ client: [ {{ send-text: hel }}, {{ receive: 3B }}, {ask} ], server: [ \
+         {{ receive: 3B }}, {{ send-text: abc }}, {{ receive-http: {{}} }}, {{ send-text: \"{found}\" }} ] }} }}"
+    ));
+    assert_eq!((client.counts.requests, server.counts.requests), (3, 3), "{server:#?}");
+    assert_eq!((client.counts.responses, server.counts.responses), (3, 3), "{server:#?}");
     assert_eq!(client.time(SessionTime::Response).actual.moments.count, 0);
 }
 

@@ -148,7 +148,9 @@ fn check_memory(sessions: &Sessions, available: Option<u64>) -> Result<(), RunEr
             continue;
         }
         let most = group.limit.and_then(|limit| limit.most_open()).map(u64::from);
-        let Some(most) = most.or(group.users.map(u64::from)) else { continue };
+        // those that start at one time are open together
+        let burst = Some(sessions.burst(group)).filter(|burst| *burst > 1);
+        let Some(most) = most.or(group.users.map(u64::from)).or(burst) else { continue };
         let here = u64::from(group.client.is_some()) + u64::from(group.server.is_some());
         ends = ends.saturating_add(most.saturating_mul(here));
         needed = needed.saturating_add(most.saturating_mul(here).saturating_mul(each));

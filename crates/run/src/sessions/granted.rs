@@ -159,6 +159,8 @@ impl GrantedServer {
             cpu: None,
             core: Shard { core: 0, cores: 1 },
             sessions: mine,
+            // nobody elsewhere has memory given here before sessions are open
+            expected: 0,
             tls,
             waiting: Waiting::Hybrid,
             drift: None,

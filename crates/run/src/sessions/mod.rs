@@ -160,6 +160,7 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
                 cpu,
                 core: Shard { core: number, cores: of },
                 sessions: mine.clone(),
+                expected: own::expected(&mine, &sessions, of),
                 tls: tls.clone(),
                 waiting: match scenario.run.wait {
                     WaitChoice::Spin => Waiting::Spin,

@@ -107,9 +107,18 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
             group.notes.push((
                 FindingKind::SessionsFailedHere,
                 format!(
-                    "sessions '{}': {} could not be opened by this machine: no client port was free, or no file \
-                     descriptor; see docs/sessions.md, 'What the system decides'",
-                    plan.name, summary.counts.failed_here
+                    "sessions '{}': {} could not be opened by this machine: no client port was free, or {}",
+                    plan.name,
+                    summary.counts.failed_here,
+                    match plan.stack {
+                        StackChoice::Own => {
+                            "more were open than its TCP has room for; give more client addresses, or \
+                             'limit: { open: N }', which makes room"
+                        }
+                        StackChoice::Host => {
+                            "no file descriptor; see docs/sessions.md, 'What the system decides'"
+                        }
+                    }
                 ),
             ));
         }
@@ -322,7 +331,8 @@ impl Starting {
         let gap = self.rate.map_or(Nanos::ZERO, |rate| Nanos::new((1e9 / rate).round() as u64));
         let by_count = last.saturating_add(gap);
         match done {
-            true => by_time.min(by_count),
+            // though nothing is waited for after the last start
+            true => by_count.min(planned.max(last)),
             // a run whose last session has ended does not wait for a stop at which nothing happens
             false if ended < self.stop => by_time.max(by_count.min(planned)),
             false => by_time,
@@ -421,8 +431,10 @@ mod tests {
         let took = |of: &Starting, start, last, ended, done| of.took(start, last, ended, done);
         // the last of five ended at once, and the run with it
         assert_eq!(took(&each_second, Nanos::ZERO, ended, ended, false), stop);
-        // as many as were asked for; late ones
+        // as many as were asked for, with the gap behind the last one, however soon the run ended; late ones
         assert_eq!(took(&each_second, Nanos::ZERO, second, stop, true), Nanos::from_secs(2));
+        assert_eq!(took(&each_second, Nanos::ZERO, second, second, true), Nanos::from_secs(2));
+        assert_eq!(took(&each_second, Nanos::ZERO, ended, ended, true), stop);
         let late = Nanos::from_secs(7);
         assert_eq!(took(&each_second, Nanos::ZERO, late, Nanos::from_secs(20), false), late);
         // a run that was stopped while there were to be more

@@ -193,6 +193,17 @@ impl Secret {
     }
 }
 
+/// How many sessions are expected to be open at a time on each of `cores`, both ends of one that has them here counted. How fast sessions
+/// start, and for how many users, is said where their clients are: in `all`.
+pub(super) fn expected(sessions: &Sessions, all: &Sessions, cores: u32) -> usize {
+    let each = sessions.groups.iter().zip(&all.groups).map(|(group, of)| {
+        let ends = u64::from(group.client.is_some()) + u64::from(group.server.is_some());
+        all.expected_open(of).saturating_mul(ends)
+    });
+    let expected = each.fold(0, u64::saturating_add);
+    if expected > 0 { share(expected, cores).min(SESSIONS_MAX) as usize } else { 0 }
+}
+
 /// How much there has to be room for on each of `cores`. How fast sessions start, and for how many users, is said where their clients are:
 /// in `all`.
 fn limits(sessions: &Sessions, all: &Sessions, cores: u32) -> Limits {
@@ -206,7 +217,11 @@ fn limits(sessions: &Sessions, all: &Sessions, cores: u32) -> Limits {
         let rate = of.starts.and_then(|flow| all.starts.offered(flow));
         let a_second = rate.map(|(rate, _)| rate.per_second().ceil() as u64);
         let patience = group.timeout.get().div_ceil(1_000_000_000);
-        let by_rate = a_second.map(|rate| rate.saturating_mul(patience).min(group.count));
+        // rates change, and starts come in bursts
+        let by_rate = a_second.map(|rate| {
+            let lasting = rate.saturating_mul(patience).saturating_add(all.burst(of));
+            lasting.max(SESSIONS).min(group.count)
+        });
         let most = group.limit.and_then(|limit| limit.most_open()).map(u64::from);
         let most = most.or(of.users.map(u64::from)).or(by_rate).unwrap_or(SESSIONS);
         let opens = most.min(SESSIONS_MAX).saturating_mul(ends);
@@ -226,6 +241,7 @@ fn limits(sessions: &Sessions, all: &Sessions, cores: u32) -> Limits {
     Limits {
         time_wait: waiting.clamp(1024, TIME_WAIT_MAX) as usize,
         half_open,
+        expected: expected(sessions, all, cores),
         connections: (connections as usize).saturating_add(half_open + 1024),
         addresses: if has_v6 { limits.addresses } else { 64 },
         ..limits
@@ -483,9 +499,12 @@ mod tests {
     /// The end that accepts had room for 262,144 sessions, whatever the other end opened.
     #[test]
     fn an_end_that_accepts_has_room_for_what_the_other_opens() {
-        for (how, most) in
-            [("rate: 10000/s", 600_000), ("users: 700000", 700_000), ("rate: 1/s", 1024)]
-        {
+        for (how, most) in [
+            ("rate: 10000/s", 600_001),
+            ("users: 700000", 700_000),
+            ("rate: 1/s", 262_144),
+            ("rate: 1/s, burst: 500000", 500_060),
+        ] {
             let text = format!(
                 "ports: {{ a: {{ engine: loopback }}, b: {{ engine: loopback }} }}\nsessions:\n  s: {{ from: a, to: b, stack: own, \
                  clients: {{ addresses: 10.0.0.0/16 }}, servers: {{ addresses: 10.9.0.1, ports: 80 }}, program: http, count: 1000000, \

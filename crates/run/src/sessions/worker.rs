@@ -7,9 +7,10 @@ use std::sync::{Arc, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use wirebeat_converse::stack::Stack;
-use wirebeat_converse::{Conversations, Converse, End, Gates, Waiting};
+use wirebeat_converse::{Conversations, Converse, End, Gates, Room, Waiting};
 use wirebeat_engine::clock::{Clock, MonotonicClock};
 use wirebeat_engine::drive::Update;
+use wirebeat_host::large_pages;
 use wirebeat_meter::session::{SessionCounts, SessionSummary};
 use wirebeat_netlink::Namespace;
 use wirebeat_report::model::SessionZeroCopy;
@@ -59,6 +60,8 @@ pub(super) struct Job {
     pub(super) core: Shard,
     /// All groups, with the ends that are of this port.
     pub(super) sessions: Sessions,
+    /// How many of them are expected to be open at a time.
+    pub(super) expected: usize,
     /// Their TLS, by the numbers of groups that have it.
     pub(super) tls: Vec<Option<Ends>>,
     pub(super) waiting: Waiting,
@@ -369,6 +372,9 @@ fn run(
     begins: &Receiver<Nanos>,
 ) -> Finished {
     let is_needed_longer = job.is_needed_longer();
+    let mut room = Room::new(job.expected);
+    large_pages::ask_for_tables(job.expected);
+    room.populate();
     let stack = match open(&mut job, connections) {
         Ok((stack, listening)) => {
             // the opener waits for it
@@ -382,6 +388,7 @@ fn run(
     };
     let Ok(begin) = begins.recv() else { return Finished::default() };
     let mut converse = Converse::new(&job.sessions, job.core, stack, begin, job.drift, job.waiting);
+    converse.programs.take_room(room);
     converse.programs.name_clock(ClockIdentity::here().short());
     job.gates.take().into_iter().for_each(|gates| converse.share(gates));
     let mut turning = Turning {

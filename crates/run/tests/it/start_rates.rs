@@ -61,6 +61,20 @@ fn a_run_that_ends_before_its_time_has_the_rate_that_was_asked_for() {
     assert_eq!(report.verdict, Verdict::Done, "{:#?}", report.sessions);
 }
 
+/// The last of them has a gap behind it as the others have, though the run ends before that has passed.
+#[test]
+fn as_many_as_were_asked_for_start_at_the_rate_that_was_asked_for() {
+    for count in [2, 5, 100] {
+        let few =
+            format!("program: http, rate: 10/s, count: {count}, expect: [ rate.opened == 10/s ]");
+        let report = run(&[("few", &few)], "60s");
+        assert_eq!(report.verdict, Verdict::Done, "{:#?}", report.sessions);
+        let server = opened(&report, "few", SessionEnd::Server);
+        // the first of them is later by what it takes to learn the next hop
+        assert!(count < 100 || (9.99..10.02).contains(&server), "{server}");
+    }
+}
+
 /// A limit of 0.4/s was judged as 0/s, and one of 9.9/s as 10/s; rates were looked at where nothing started any more.
 #[test]
 fn limits_are_judged_as_they_are_written_and_where_sessions_start() {

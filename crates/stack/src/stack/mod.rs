@@ -159,7 +159,7 @@ impl Stack {
     /// network is not one's own; at most 256 profiles count.
     pub fn new(limits: &Limits, mut profiles: Vec<Profile>, seed: [u64; 2], now: Nanos) -> Stack {
         profiles.truncate(256);
-        let sessions = Sessions::new(limits.sessions.max(1));
+        let sessions = Sessions::new(limits.sessions.max(1), limits.expected);
         let (half_open, time_wait) = (Slab::new(limits.half_open), Slab::new(limits.time_wait));
         let nodes = sessions.capacity() + half_open.capacity() + time_wait.capacity();
         let key = [crate::hash::siphash(seed, &[6]), crate::hash::siphash(seed, &[7])];
@@ -486,10 +486,12 @@ impl Stack {
         app.event(session, Event::Closed(reason));
     }
 
-    /// Has the system give the memory of its index, whose entries lie all over it, before the first session opens. What kind of pages it
+    /// Has the system give memory before the first session opens: that of its index, whose entries lie all over it, and that of
+    /// the sessions that are expected. A large page that is given while sessions open delays them by milliseconds. What kind of pages it
     /// gives may be chosen before.
     pub fn populate(&mut self) {
         self.index.populate();
+        self.sessions.populate();
     }
 
     /// Does what is due at `now`, for at most `budget` nodes, so that many timers at one time do not keep arrivals waiting. Whether

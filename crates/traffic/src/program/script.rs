@@ -30,6 +30,28 @@ pub struct Sessions {
     pub starts: Program,
 }
 
+impl Sessions {
+    /// The most sessions of `group` that start at one time.
+    pub fn burst(&self, group: &SessionGroup) -> u64 {
+        let streams = group.starts.map_or(&[][..], |flow| self.starts.streams(flow));
+        let bursts = streams.iter().map(|stream| u64::from(stream.departures.burst));
+        bursts.max().unwrap_or(1).min(group.count)
+    }
+
+    /// How many sessions of `group`, whose clients' starts are in `self`, are to be open at a time, as far as the scenario says so: by a
+    /// limit, the number of users, or how long each is held. 0 where it does not.
+    pub fn expected_open(&self, group: &SessionGroup) -> u64 {
+        let starts = group.starts.and_then(|flow| self.starts.offered(flow));
+        let held = group.hold.as_ref().and_then(TimeLaw::mean).zip(starts);
+        let by_hold = held.map(|(ns, (rate, _))| (rate.per_second() * ns / 1e9) as u64);
+        let limit = group.limit.and_then(|limit| limit.most_open()).map(u64::from);
+        let most = limit.or(group.users.map(u64::from)).or(by_hold).unwrap_or(0);
+        let all = group.starts.and_then(|flow| self.starts.under_way(flow, group.end));
+        let all = all.map_or(u64::MAX, |all| all.frames as u64);
+        most.min(group.count).min(all)
+    }
+}
+
 /// What a group waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct After {

@@ -332,6 +332,29 @@ fn a_line_carries_what_sessions_send() {
     }
 }
 
+/// How many sessions of a group are open at a time, as far as the scenario says it.
+#[test]
+fn as_many_are_expected_as_a_scenario_says() {
+    for (rest, expected) in [
+        ("rate: 100/s", 0),
+        ("rate: 100/s, limit: { open: 5000 }", 1000),
+        ("rate: 1000/s, limit: { open: 5000 }", 5000),
+        ("rate: 1000/s, limit: { open: 5000 }, count: 300", 300),
+        ("rate: 1000/s, hold: 2s", 2000),
+        ("rate: 1000/s, hold: 2s, limit: { open: 50 }", 50),
+        ("rate: 1000/s, hold: 1h", 10_000),
+        ("users: 70", 70),
+        ("users: 70, count: 7", 7),
+        ("count: 300, limit: { open: 4000000000 }", 300),
+    ] {
+        let sessions = compiled(&format!(
+            "  x: {{ from: a, to: b, program: echo, servers: {{ ports: 80 }}, {rest} }}\nrun: {{ time: 10s }}"
+        ))
+        .unwrap();
+        assert_eq!(sessions.expected_open(&sessions.groups[0]), expected, "{rest}");
+    }
+}
+
 #[test]
 fn a_mix_shares_bits_or_starts_out() {
     let groups = "  one: { from: a, to: b, program: { request-response: { request: 1000B, response: 9000B } }, servers: { ports: 80 } }\n  \
