@@ -22,9 +22,10 @@ pub struct ExpectArgs {
 #[derive(Args, Clone, Copy, Debug, Default)]
 #[command(next_help_heading = "Report")]
 pub struct AbortArgs {
-    /// End as soon as an interval breaks an expectation on intervals; rates are judged at the end
+    /// End as soon as the run cannot pass any more, as far as intervals say so; rates are judged at the end
     ///
-    /// Without an expectation that an interval can break, such as 'interval.loss <= 1%', this is said before the run.
+    /// That is when an interval breaks an expectation on intervals, such as 'interval.loss <= 1%', or all of them together an upper limit of sessions,
+    /// such as 'failed == 0', or the time one on 'duration'. Where none of these is expected, this is said before the run.
     #[arg(long, hide_short_help = true)]
     pub abort_on_fail: bool,
 }

@@ -1,7 +1,8 @@
 //! What a stack tells of sessions, and what follows.
 
 use wirebeat_meter::session::{NumberedSession, SessionTime};
-use wirebeat_traffic::values::session::Transport;
+use wirebeat_traffic::program::script::Op;
+use wirebeat_traffic::values::session::{ENDLESS, Transport};
 use wirebeat_units::Nanos;
 
 use crate::conversations::{Conversations, Group, first_greeting, first_protocol};
@@ -244,6 +245,11 @@ impl Programs for Conversations {
             _ => false,
         };
         match session.wait {
+            Wait::Data(wait) if wait.got == 0 && answers_without_end(side) => {
+                // there are no more requests, and none is begun
+                (session.pc, session.wait) = (side.script.ops.len() as u16, Wait::Nothing);
+                self.run(now, key);
+            }
             Wait::Data(_) | Wait::Text(_) => self.give_up(now, key, Fate::ClosedEarly),
             _ if is_within && session.wait != Wait::End => {
                 self.give_up(now, key, Fate::ClosedEarly);
@@ -348,6 +354,12 @@ pub(crate) fn first_byte(session: &mut Session, side: &mut Side, now: Nanos) {
     }
 }
 
+/// Whether it is a server that answers as many requests as come.
+fn answers_without_end(side: &Side) -> bool {
+    let is_endless = |op: &Op| matches!(op, Op::Repeat { times: ENDLESS, .. });
+    side.answers && side.script.ops.iter().any(is_endless)
+}
+
 impl Conversations {
     /// The session `key`.
     #[inline]
@@ -404,7 +416,7 @@ impl Conversations {
     }
 
     /// Whether the session is that of a client.
-    fn is_client(&mut self, key: SessionKey) -> bool {
+    pub(crate) fn is_client(&mut self, key: SessionKey) -> bool {
         self.both(key).is_some_and(|(_, side)| side.end == End::Client)
     }
 

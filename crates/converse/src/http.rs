@@ -3,6 +3,7 @@
 use wirebeat_http::{After, Limits, Method, RequestEvent, RequestKind, ResponseEvent};
 use wirebeat_meter::session::SessionTime;
 use wirebeat_traffic::program::script::{HttpClient, HttpServer, Op};
+use wirebeat_traffic::values::session::ENDLESS;
 use wirebeat_units::Nanos;
 
 use crate::conversations::Conversations;
@@ -37,6 +38,7 @@ impl Conversations {
     /// Sends as many requests as may wait for their responses.
     pub(crate) fn send_requests(&mut self, now: Nanos, key: SessionKey) {
         let mut sent = false;
+        let is_over = self.is_over(now, key);
         while let Some((session, side)) = self.both(key) {
             let Some(op) = client_op(session, side) else { return };
             let has_room = session.out.has_room();
@@ -45,8 +47,14 @@ impl Conversations {
             let (closed, waits) = (session.peer_closed, session.wait == Wait::Protocol);
             let Protocol::HttpClient(http) = &mut session.protocol else { return };
             let waiting = http.sent.saturating_sub(http.received);
-            let may =
-                http.sent < op.requests && waiting < op.pipeline.into() && !http.holds_content;
+            let stops = is_over && op.requests == ENDLESS;
+            if stops && waiting == 0 && waits {
+                return self.leave_http(now, key);
+            }
+            let may = http.sent < op.requests
+                && !stops
+                && waiting < op.pipeline.into()
+                && !http.holds_content;
             if may && waits && closed && waiting == 0 {
                 // it left while nothing was under way
                 return self.give_up(now, key, Fate::ClosedEarly);
@@ -133,6 +141,7 @@ impl Conversations {
 
     /// A response is complete.
     fn response(&mut self, now: Nanos, key: SessionKey, op: HttpClient, closes: bool) {
+        let is_over = op.requests == ENDLESS && self.is_over(now, key);
         let Some((session, side)) = self.both(key) else { return };
         let Protocol::HttpClient(http) = &mut session.protocol else { return };
         http.received += 1;
@@ -155,9 +164,10 @@ impl Conversations {
             side.meter.took(SessionTime::Response, planned, actual, now);
         }
         let (received, closes) = (http.received, http.closes);
+        let is_last = http.sent == received;
         session.pace = Some(now);
         session.active = now;
-        if received >= op.requests {
+        if received >= op.requests || is_last && is_over {
             return self.leave_http(now, key);
         }
         if closes {

@@ -2,7 +2,7 @@
 
 use wirebeat_meter::session::SessionTime;
 use wirebeat_traffic::program::script::{Op, Receive};
-use wirebeat_traffic::values::session::OPS_WITHOUT_WAIT;
+use wirebeat_traffic::values::session::{ENDLESS, OPS_WITHOUT_WAIT};
 use wirebeat_units::Nanos;
 
 use crate::conversations::Conversations;
@@ -74,6 +74,9 @@ impl Conversations {
                 session.wait = Wait::Time;
                 return self.set_alarm(key, until);
             }
+            let stops = matches!(op, Op::Repeat { times: ENDLESS, .. })
+                && self.is_client(key)
+                && self.is_over(now, key);
             let Some((session, side)) = self.both(key) else { return };
             let outcome = match op {
                 Op::Send(message) => match self.queue_message(now, key, message) {
@@ -125,6 +128,8 @@ impl Conversations {
                     }
                     Outcome::Next
                 }
+                // what goes on as long as it may ends with its group
+                Op::Repeat { times: ENDLESS, .. } if stops => Outcome::Next,
                 Op::UntilStop => match self.is_over(now, key) {
                     true => Outcome::Next,
                     false => Outcome::Wait(Wait::Stop),

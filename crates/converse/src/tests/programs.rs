@@ -489,6 +489,29 @@ fn steps_wait_for_whole_messages_of_http() {
     assert_eq!((status(200), status(404)), (12, 6), "{:?}", client.statuses);
 }
 
+/// As many requests as there is time for end with their group, by the response that comes next.
+#[test]
+fn endless_requests_end_when_their_group_stops() {
+    for program in [
+        "http: { requests: 4294967295 }",
+        "http: { requests: 4294967295, think: 7ms }",
+        "request-response: { requests: 4294967295 }",
+        "echo: { messages: 4294967295, gap: 7ms }",
+    ] {
+        let (client, server) =
+            run(&format!("program: {{ {program} }}, rate: 100/s, count: 3, stop: 95ms"));
+        assert_eq!(
+            (client.counts.in_order, server.counts.in_order),
+            (3, 3),
+            "{program}: {client:#?}"
+        );
+        assert!(client.counts.responses > 20, "{program}: {client:#?}");
+        assert_eq!(client.counts.requests, client.counts.responses, "{program}");
+        let time = &client.time(SessionTime::Session).actual.moments;
+        assert!(time.max < 110_000_000, "{program}: {time:?}");
+    }
+}
+
 /// Whoever closes first, and whatever closes: the client of a session that is held does not before its time.
 #[test]
 fn a_session_is_held_whatever_its_program() {

@@ -35,6 +35,14 @@ fn closes_first(spec: &SessionSpec, group: &SessionGroup) -> &'static str {
             // who waits for the other's FIN or RST ends second
             group.client.as_ref().is_some_and(|it| it.ops.last() == Some(&Op::WaitClose))
         }
+        ProgramSpec::Steps(_) => {
+            let ops = group.client.as_ref().map(|client| &client.ops[..]).unwrap_or_default();
+            if ops.last() == Some(&Op::Reset) {
+                return "nobody";
+            }
+            let closing = ops.iter().find(|op| matches!(op, Op::Shutdown | Op::WaitClose));
+            closing == Some(&Op::WaitClose)
+        }
         _ => false,
     };
     if server { "the server" } else { "the client" }

@@ -147,7 +147,7 @@ fn after_clients(
         Some((_, (Criterion::ClientsEstablished, 0))) => (None, here),
         Some((line, (Criterion::ClientsEstablished, count))) => {
             let why = "it is an expectation, and when the test case stops and the next one of the port starts; WARP17 gives up the sessions \
-                       that are open then, and here their programs end";
+                       that are open then, and here they end with the response that comes next";
             draft.leave_out(line, &format!("clients-estab {count}"), why);
             let init = Nanos::from_secs(case.init.unwrap_or(0).into());
             let lasts = init.saturating_add(opening_time(case, (*count).into()));

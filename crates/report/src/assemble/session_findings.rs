@@ -49,7 +49,7 @@ pub(super) fn findings(sessions: &[SessionReport], groups: &[SessionGroup]) -> V
             )
         })),
         (FindingKind::SessionsExpired, told(expired).map(|told| {
-            format!("sessions expired ({told}): when they were due, too many were open or the tester was too late")
+            format!("sessions expired ({told}): when they were due, too many were open, a limit held them back, or the tester was too late")
         })),
         (FindingKind::PayloadDamaged, told(damaged)
             .map(|told| format!("received bytes are not what they should be: {told}"))),

@@ -112,6 +112,8 @@ fn asked(group: &SessionReport) -> String {
         (Some(rate), _) => parts.push(format!("{} starts/s asked", human::number(rate))),
         (None, Some(users)) => parts.push(human::counted(users.into(), "user")),
         // a test on another tool's wire has a rate of its own
+        // one that waited for another in vain
+        (None, None) if group.starts.due == Some(0) => {}
         (None, None)
             if group.end == SessionEnd::Client
                 && matches!(&*group.stack, "host" | "own")

@@ -6,7 +6,7 @@ use wirebeat_traffic::scenario::expect::Statistic;
 use wirebeat_traffic::scenario::expect::flow::{
     FlowCounter, FlowMeasured, FlowRateOf, FlowShare, FlowTime,
 };
-use wirebeat_units::{Comparison, Layer, Rate, human};
+use wirebeat_units::{Comparison, Layer, Nanos, Rate, human};
 
 use super::intervals::{self, OneInterval};
 use super::watched::UnderWay;
@@ -128,6 +128,14 @@ pub(super) fn is_judged_at_once(expectation: &FlowExpectation) -> bool {
         }
         FlowMeasured::Rate(..) => false,
         _ => expectation.each_interval,
+    }
+}
+
+/// How long the run may take, where this is an upper limit of that.
+pub(super) fn longest(expectation: &FlowExpectation) -> Option<Nanos> {
+    match expectation.measured {
+        FlowMeasured::Duration(limit) if is_judged_at_once(expectation) => Some(limit),
+        _ => None,
     }
 }
 

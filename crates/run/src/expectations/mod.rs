@@ -70,6 +70,19 @@ impl Expectations {
         flows.any(flows::is_judged_at_once) || !self.at_once.is_empty()
     }
 
+    /// The least time that the run may take, and what says so.
+    pub(crate) fn longest(&self) -> Option<(Nanos, String)> {
+        let of_flows = self.of_all.iter().chain(self.of_flows.values().flatten());
+        let of_flows = of_flows.filter_map(|one| Some((flows::longest(one)?, one.to_string())));
+        let of_sessions = self.at_once.iter().flat_map(|(name, all)| {
+            let of = move |one: &session::Expectation| {
+                Some((sessions::longest(one)?, format!("{name}: {one}")))
+            };
+            all.iter().filter_map(of)
+        });
+        of_flows.chain(of_sessions).min_by_key(|(time, _)| *time)
+    }
+
     /// What an interval breaks, in words; `None` where it breaks nothing. Of sessions the clients count, if they are here; `sums` are what
     /// the intervals before it came to.
     pub(crate) fn broken_by(&self, interval: &Interval, sums: &mut Sums) -> Option<String> {

@@ -174,6 +174,16 @@ fn has_upper_limit(expectation: &Expectation) -> bool {
     grows && !is_share && bounds.contains(&expectation.comparison)
 }
 
+/// How long the run may take, where this is an upper limit of that.
+pub(super) fn longest(expectation: &Expectation) -> Option<Nanos> {
+    match (&expectation.measured, expectation.limit) {
+        (Measured::Duration, SessionLimit::Number(limit)) if has_upper_limit(expectation) => {
+            Some(Nanos::new(limit))
+        }
+        _ => None,
+    }
+}
+
 /// What an interval that has just ended breaks. `sum` is what all before it counted, of an expectation on the whole run.
 pub(super) fn broken_by(
     expectation: &Expectation,

@@ -287,6 +287,8 @@ pub(crate) struct Watching<'a> {
     /// Asked to stop when an interval breaks what is expected of each, or of the whole run.
     aborts: Option<&'a Stop>,
     sums: Sums,
+    /// How long the run may take at most, where it is to end then, and what says so.
+    longest: Option<(Nanos, String)>,
 }
 
 /// What the intervals of a run came to, for each expectation on the whole of a group.
@@ -302,7 +304,8 @@ impl<'a> Watching<'a> {
         aborts: Option<&'a Stop>,
     ) -> Watching<'a> {
         let (watched, sums) = (Watched::new(expected), Sums::default());
-        Watching { inner, expected, watched, aborts, sums }
+        let longest = aborts.and_then(|_| expected.longest());
+        Watching { inner, expected, watched, aborts, sums, longest }
     }
 
     /// What came of the intervals.
@@ -313,11 +316,19 @@ impl<'a> Watching<'a> {
 
 impl Observer for Watching<'_> {
     fn progress(&mut self, progress: &Progress) {
-        self.inner.progress(progress);
+        if let Some((_, broken)) = self.longest.take_if(|(longest, _)| progress.elapsed > *longest)
+            && let Some(stop) = self.aborts.filter(|stop| !stop.asked())
+        {
+            self.inner.notice(&format!("ended by --abort-on-fail: {broken}"));
+            stop.ask(Stop::BROKEN);
+        }
+        if self.inner.watches() {
+            self.inner.progress(progress);
+        }
     }
 
     fn watches(&self) -> bool {
-        self.inner.watches()
+        self.inner.watches() || self.longest.is_some()
     }
 
     fn wants_histograms(&self) -> bool {

@@ -24,6 +24,9 @@ pub const VARIABLES: usize = 4;
 /// How many ops of a session follow each other at most without one that waits; a session that has more is given up.
 pub const OPS_WITHOUT_WAIT: u32 = 100_000;
 
+/// As many requests as this, the most there can be, are as many as there is time for: a client makes no more of them when its group stops.
+pub const ENDLESS: u32 = u32::MAX;
+
 /// By what the sessions of both ends are put together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
