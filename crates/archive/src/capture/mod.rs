@@ -200,10 +200,7 @@ impl Defect {
         match self {
             Defect::NoCapture => fault!("this is not a capture"; "name a file of pcap or pcapng"),
             Defect::Cut { have, need } => {
-                fault!(
-                    "the file ends after {have} of its {need} bytes";
-                    "leave it out with --on-bad skip"
-                )
+                fault!("the file ends after {have} of its {need} bytes")
             }
             Defect::Block(it) => fault!("the length of its block is {it}, which no such block has"),
             Defect::Ends { first, last } => {

@@ -332,6 +332,22 @@ fn a_line_carries_what_sessions_send() {
     }
 }
 
+#[test]
+fn a_group_is_not_stopped_by_more_sessions_than_it_has() {
+    let with = |rest: &str| {
+        compiled(&format!(
+            "  x: {{ from: a, to: b, program: echo, servers: {{ ports: 80 }}, users: 5, {rest} }}"
+        ))
+        .err()
+    };
+    let told = with("count: 5, until: { established: 6 }").unwrap();
+    assert!(
+        told.contains("sessions.x.until.established: the group has 5 sessions, fewer than 6"),
+        "{told}"
+    );
+    assert_eq!(with("count: 5, until: { established: 5 }"), None);
+}
+
 /// How many sessions of a group are open at a time, as far as the scenario says it.
 #[test]
 fn as_many_are_expected_as_a_scenario_says() {

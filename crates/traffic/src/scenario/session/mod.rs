@@ -521,6 +521,12 @@ fn check_starts(name: &str, spec: &SessionSpec, run: &RunSpec) -> Result<(), Inv
             None => Ok(()),
         };
     }
+    let until = spec.until.map(|until| until.established);
+    if let Some((count, until)) = spec.count.zip(until).filter(|(count, until)| count < until) {
+        return Err(at("until").key("established").invalid(fault!(
+            "the group has {count} sessions, fewer than {until}"; "ask for fewer, or leave 'count' out"
+        )));
+    }
     if spec.users.is_some_and(|users| users.get() > MAX_USERS) {
         return Err(at("users").invalid(fault!(
             "more than {MAX_USERS} users are more than one machine plays"; "ask for fewer, or for a rate"
