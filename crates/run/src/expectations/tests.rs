@@ -6,6 +6,7 @@ use wirebeat_report::model::{
 use std::str::FromStr;
 
 use super::*;
+use crate::observe::{Observer, Progress, Stop};
 
 /// A delay of 1 to 2000 µs, each once.
 fn delays() -> Stats {
@@ -368,6 +369,56 @@ fn the_intervals_together_break_what_is_expected_of_the_whole_run() {
         expected.broken_by(&interval(second * 1_000_000_000, 0), &mut Sums::default())
     };
     assert_eq!([1, 2, 3].map(of).map(|broken| broken.is_some()), [false, false, true]);
+}
+
+/// What is told while a run goes on.
+#[derive(Debug, Default)]
+struct Noted(Vec<String>);
+
+impl Observer for Noted {
+    fn progress(&mut self, _: &Progress) {}
+
+    fn notice(&mut self, message: &str) {
+        self.0.push(message.to_owned());
+    }
+}
+
+/// Who waits for a minute to be told "undecided" could have been told after two seconds; the first may be a part of an interval.
+#[test]
+fn intervals_with_too_few_values_are_told_of_once_while_the_run_goes_on() {
+    let expected = of_sessions("interval.response.p99 < 1ms");
+    let (stop, mut noted) = (Stop::new(), Noted::default());
+    let mut watching = Watching::new(&mut noted, &expected, Some(&stop));
+    for second in 1..5 {
+        let response_ns = Some(Stats { count: 50, ..delays() });
+        let web = SessionInterval { name: "web".to_owned(), response_ns, ..Default::default() };
+        watching.interval(&Interval {
+            from_ns: (second - 1) * 1_000_000_000,
+            to_ns: second * 1_000_000_000,
+            sessions: vec![web],
+            ..Interval::empty()
+        });
+        assert!(!stop.asked());
+    }
+    assert_eq!(noted.0.len(), 1, "{noted:?}");
+    let told = "undecided in each interval like the last one: web: interval.response.p99 < 1ms: p99 needs 1,000 values, and there are 50; \
+                expect interval.response.max or interval.response.p50";
+    assert!(noted.0[0].starts_with(told), "{noted:?}");
+}
+
+/// A limit of the time that a run takes ends it when that is over, not an interval later.
+#[test]
+fn a_run_that_takes_too_long_is_asked_to_stop_at_once() {
+    let expected = of_sessions("duration <= 2s");
+    let (stop, mut noted) = (Stop::new(), Noted::default());
+    let mut watching = Watching::new(&mut noted, &expected, Some(&stop));
+    assert!(watching.watches());
+    for (ms, asked) in [(1000, false), (2000, false), (2001, true), (2500, true)] {
+        let elapsed = Nanos::from_millis(ms);
+        watching.progress(&Progress { elapsed, ..Progress::default() });
+        assert_eq!(stop.asked(), asked, "{ms}");
+    }
+    assert_eq!(noted.0, ["ended by --abort-on-fail: web: duration <= 2s"]);
 }
 
 /// Programs get numbers, in base units; where a percentile has too few values, what they come to and what can be expected instead.

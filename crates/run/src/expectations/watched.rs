@@ -31,6 +31,17 @@ pub(crate) struct Watched {
     flow_intervals: usize,
     session_intervals: usize,
     values: usize,
+    /// The first interval but one with too few values to decide, in words, until it is told.
+    few: Few,
+}
+
+/// Whether it is to be told that intervals have too few values to decide: once, while the run can still be changed.
+#[derive(Debug, Default)]
+enum Few {
+    #[default]
+    None,
+    Found(String),
+    Told,
 }
 
 /// What came of an expectation at both ends of a group: those that open sessions, and those that accept them.
@@ -224,6 +235,17 @@ impl Watched {
         self.note_sessions(expected, interval);
     }
 
+    /// What is to be told of intervals with too few values.
+    fn take_few(&mut self) -> Option<String> {
+        match std::mem::replace(&mut self.few, Few::Told) {
+            Few::Found(few) => Some(few),
+            before => {
+                self.few = before;
+                None
+            }
+        }
+    }
+
     fn note_flows(&mut self, expected: &Expectations, interval: &Interval) {
         if interval.total.sent.is_none() && interval.total.received.is_none() {
             // one of sessions alone
@@ -259,6 +281,12 @@ impl Watched {
                 for (one, group) in expected.iter().zip(&mut *all) {
                     let Some(found) = sessions::in_interval(one, interval, mine) else { continue };
                     let times = (interval.from_ns, interval.to_ns);
+                    // the first may be a part of one
+                    if let (Found::TooFew { why, .. }, Few::None, 2..) =
+                        (&found, &self.few, self.session_intervals)
+                    {
+                        self.few = Few::Found(format!("{name}: {one}: {why}"));
+                    }
                     let kept = group.note(mine.end, times, found, self.values < VALUES_MAX);
                     self.values += usize::from(kept);
                 }
@@ -338,6 +366,9 @@ impl Observer for Watching<'_> {
     fn interval(&mut self, interval: &Interval) {
         if let Some(watched) = &mut self.watched {
             watched.note(self.expected, interval);
+            if let Some(few) = watched.take_few() {
+                self.inner.notice(&format!("undecided in each interval like the last one: {few}"));
+            }
         }
         if let Some(stop) = self.aborts
             && !stop.asked()
