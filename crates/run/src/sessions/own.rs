@@ -217,10 +217,12 @@ fn limits(sessions: &Sessions, all: &Sessions, cores: u32) -> Limits {
         let rate = of.starts.and_then(|flow| all.starts.offered(flow));
         let a_second = rate.map(|(rate, _)| rate.per_second().ceil() as u64);
         let patience = group.timeout.get().div_ceil(1_000_000_000);
-        // rates change, and starts come in bursts
+        // starts come in bursts, and no more are open than have started; but rates can be changed while a run goes on
+        let started = of.starts.and_then(|flow| all.starts.under_way(flow, of.end));
+        let started = started.map_or(u64::MAX, |started| started.frames.ceil() as u64 + 1);
         let by_rate = a_second.map(|rate| {
             let lasting = rate.saturating_mul(patience).saturating_add(all.burst(of));
-            lasting.max(SESSIONS).min(group.count)
+            lasting.min(started).max(SESSIONS).min(group.count)
         });
         let most = group.limit.and_then(|limit| limit.most_open()).map(u64::from);
         let most = most.or(of.users.map(u64::from)).or(by_rate).unwrap_or(SESSIONS);
