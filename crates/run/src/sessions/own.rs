@@ -196,7 +196,10 @@ impl Secret {
 /// How many sessions are expected to be open at a time on each of `cores`, both ends of one that has them here counted. How fast sessions
 /// start, and for how many users, is said where their clients are: in `all`.
 pub(super) fn expected(sessions: &Sessions, all: &Sessions, cores: u32) -> usize {
-    let each = sessions.groups.iter().zip(&all.groups).map(|(group, of)| {
+    // those over UDP are not bounded by what is looked at before the start
+    let connections = |group: &&SessionGroup| group.transport != Transport::Udp;
+    let groups = sessions.groups.iter().filter(connections);
+    let each = groups.zip(all.groups.iter().filter(connections)).map(|(group, of)| {
         let ends = u64::from(group.client.is_some()) + u64::from(group.server.is_some());
         all.expected_open(of).saturating_mul(ends)
     });
