@@ -133,6 +133,7 @@ fuzz_target!(|bytes: &[u8]| {
                     tos: a,
                     ttl: 64,
                     identification: 0,
+                    dont_fragment: true,
                 };
                 let mut packet = vec![0; outgoing.packet_len()];
                 if outgoing.write(&mut packet, |_| ()) {
