@@ -86,8 +86,6 @@ pub struct Converse<S> {
     begin: Nanos,
     /// When starts were last looked at.
     looked: Nanos,
-    /// When the last session of each flow is due at the latest, from its begin on.
-    stops: Vec<Nanos>,
     /// When the time of the run is over; [`Nanos::MAX`]: it has none.
     run_end: Nanos,
     /// How many cores share the starts.
@@ -132,10 +130,6 @@ impl<S: Stack> Converse<S> {
         });
         let until = (0_u16..).zip(&sessions.groups);
         let until = until.filter(|(_, group)| group.client.is_some() && group.until.is_some());
-        let stop = |flow: u32| {
-            let stops = sessions.starts.streams(flow).iter().map(|of| of.departures.stop);
-            stops.max().unwrap_or(Nanos::MAX)
-        };
         let end = sessions.groups.iter().map(|group| group.end).max();
         Converse {
             until: until.map(|(group, _)| group).collect(),
@@ -150,7 +144,6 @@ impl<S: Stack> Converse<S> {
             stack,
             begin,
             looked: begin,
-            stops: (0..sessions.starts.flows.len() as u32).map(stop).collect(),
             run_end: begin.saturating_add(end.unwrap_or(Nanos::MAX)),
             cores: core.cores,
             waiting,
@@ -367,7 +360,7 @@ impl<S: Stack> Converse<S> {
                     continue;
                 }
                 // far more than any machine opens: the rest of this group as it was so far, on this core
-                let stop = self.stops.get(next.flow as usize).copied().unwrap_or(Nanos::MAX);
+                let stop = self.programs.stop_of(group).saturating_sub(*begin);
                 let left = over.min(stop).saturating_sub(next.at).as_secs_f64();
                 let so_far = next.at.as_secs_f64();
                 let mine = next.index as f64 / f64::from(self.cores);

@@ -131,14 +131,6 @@ impl Conversations {
     }
 }
 
-/// Counts what was waited for, where an end says nothing of `request` and `response`: a request at the server; a response, and what it was
-/// asked with, at the client.
-pub(crate) fn unmarked(side: &mut Side) {
-    let (requests, is_client) = (u64::from(side.unmarked), side.end == End::Client);
-    side.meter.counts.requests += requests;
-    side.meter.counts.responses += if is_client { requests } else { 0 };
-}
-
 /// The message is whole, with so many bytes of content.
 fn whole(session: &mut Session, side: &mut Side, op: HttpMessage, content: u64) {
     let Protocol::HttpMessage(message) = std::mem::take(&mut session.protocol) else { return };
@@ -151,5 +143,5 @@ fn whole(session: &mut Session, side: &mut Side, op: HttpMessage, content: u64) 
         side.meter.status(status);
     }
     side.meter.counts.unexpected += u64::from(!is_right);
-    unmarked(side);
+    side.note_unmarked();
 }

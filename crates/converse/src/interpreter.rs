@@ -67,12 +67,8 @@ impl Conversations {
                 return;
             }
             // what closes the session waits until it has been open for as long as it is to be
-            if matches!(op, Op::Shutdown | Op::Reset)
-                && let Some(until) = self.held_until(now, key)
-                && let Some(session) = self.session(key)
-            {
-                session.wait = Wait::Time;
-                return self.set_alarm(key, until);
+            if matches!(op, Op::Shutdown | Op::Reset) && self.is_held(now, key) {
+                return;
             }
             let stops = matches!(op, Op::Repeat { times: ENDLESS, .. })
                 && self.is_client(key)
@@ -245,12 +241,8 @@ impl Conversations {
         let ops = side.script.ops.len() as u16;
         let is_first = session.pc == ops;
         let resets = is_client && self.group(key).is_some_and(|group| group.plan.tcp.reset);
-        if is_first
-            && let Some(until) = self.held_until(now, key)
-            && let Some(session) = self.session(key)
-        {
-            session.wait = Wait::Time;
-            return self.set_alarm(key, until);
+        if is_first && self.is_held(now, key) {
+            return;
         }
         let Some(session) = self.session(key) else { return };
         if is_client && session.pc < ops.saturating_add(2) && !session.peer_closed {
@@ -278,13 +270,21 @@ impl Conversations {
         self.keep_patience(now, key);
     }
 
-    /// Until when the client of a session is to hold it open, where that is still to come: before then it neither closes nor resets it.
-    fn held_until(&mut self, now: Nanos, key: SessionKey) -> Option<Nanos> {
-        let (session, side) = self.both(key)?;
+    /// Whether the client of a session is to hold it open for longer, before it closes or resets it: then it waits for that.
+    fn is_held(&mut self, now: Nanos, key: SessionKey) -> bool {
+        let Some((session, side)) = self.both(key) else { return false };
         let (started, number, end) = (session.started, session.number, side.end);
-        let group = self.group(key).filter(|_| end == End::Client)?;
-        let until = started.saturating_add(group.plan.hold.as_ref()?.get(number));
-        (until > now).then_some(until)
+        let group = self.group(key).filter(|_| end == End::Client);
+        let Some(hold) = group.and_then(|group| group.plan.hold.as_ref()) else { return false };
+        let until = started.saturating_add(hold.get(number));
+        if until <= now {
+            return false;
+        }
+        if let Some(session) = self.session(key) {
+            session.wait = Wait::Time;
+        }
+        self.set_alarm(key, until);
+        true
     }
 
     /// Data that is sent back.

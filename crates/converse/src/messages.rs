@@ -10,7 +10,6 @@ use wirebeat_units::Nanos;
 
 use crate::conversations::Conversations;
 use crate::events::{KEPT, first_byte};
-use crate::http_message::unmarked;
 use crate::reading::is_generated;
 use crate::session::{End, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{Action, SessionKey};
@@ -210,7 +209,7 @@ impl Conversations {
 fn note_message(side: &mut Side) {
     match side.end {
         End::Server => side.meter.counts.requests += 1,
-        End::Client => unmarked(side),
+        End::Client => side.note_unmarked(),
     }
 }
 

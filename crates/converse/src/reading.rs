@@ -5,7 +5,6 @@ use wirebeat_units::Nanos;
 
 use crate::conversations::Conversations;
 use crate::events::KEPT;
-use crate::http_message::unmarked;
 use crate::outgoing::{PREFIX, generated};
 use crate::session::{DataWait, Fate, Protocol, Session, Side, Wait};
 use crate::stack::{Action, SessionKey};
@@ -136,7 +135,7 @@ fn take_text(session: &mut Session, side: &mut Side, number: u16, bytes: &[u8]) 
         kept.extend_from_slice(rest);
         side.meter.counts.unexpected += u64::from(kept[..] != text[..]);
         session.protocol = Protocol::None;
-        unmarked(side);
+        side.note_unmarked();
         return Taken::Whole(missing);
     }
     let find = |bytes: &[u8]| bytes.windows(text.len().max(1)).position(|of| of == &text[..]);

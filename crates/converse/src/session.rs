@@ -46,6 +46,17 @@ pub(crate) struct Side {
     pub(crate) unmarked: bool,
 }
 
+impl Side {
+    /// Counts what was waited for, where the end says nothing of `request` and `response`: a request at the server; a response, and what it
+    /// was asked with, at the client.
+    pub(crate) fn note_unmarked(&mut self) {
+        if self.unmarked {
+            self.meter.counts.requests += 1;
+            self.meter.counts.responses += u64::from(self.end == End::Client);
+        }
+    }
+}
+
 /// What a session waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {

@@ -512,7 +512,7 @@ fn endless_requests_end_when_their_group_stops() {
     }
 }
 
-/// Whoever closes first, and whatever closes: the client of a session that is held does not before its time.
+/// The client closes no session before its hold is over, whichever end closes first and however it does.
 #[test]
 fn a_session_is_held_whatever_its_program() {
     let steps = |client: &str| {

@@ -111,9 +111,9 @@ fn asked(group: &SessionReport) -> String {
     match (group.asked_per_second, group.users) {
         (Some(rate), _) => parts.push(format!("{} starts/s asked", human::number(rate))),
         (None, Some(users)) => parts.push(human::counted(users.into(), "user")),
-        // a test on another tool's wire has a rate of its own
         // one that waited for another in vain
         (None, None) if group.starts.due == Some(0) => {}
+        // a test on another tool's wire has a rate of its own
         (None, None)
             if group.end == SessionEnd::Client
                 && matches!(&*group.stack, "host" | "own")
@@ -341,7 +341,7 @@ fn rates(rates: &SessionRates) -> String {
     ];
     let bits =
         [(rates.goodput_bits_per_second, "goodput"), (rates.acked_bits_per_second, "acknowledged")];
-    // of one there is no rate: it would say how short the time was
+    // one alone makes no rate: that would only say how short the time was
     let some = |(rate, what): (f64, &str), over: u64| {
         (rate * over as f64 > 1.5e9).then(|| format!("{} {what}", human::number(rate)))
     };

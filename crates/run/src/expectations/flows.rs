@@ -119,8 +119,8 @@ fn is_known(measured: FlowMeasured, flow: &FlowReport) -> bool {
     }
 }
 
-/// Whether an interval that has just ended can break it: of a rate it is not known, because the flow may not have been under way all the
-/// time, and of the whole run it can be of how long that takes.
+/// Whether it can be broken before the end: not a rate, because the flow may not have been under way in all of an interval, and of the whole
+/// run only how long that takes ([`longest`]).
 pub(super) fn is_judged_at_once(expectation: &FlowExpectation) -> bool {
     match expectation.measured {
         FlowMeasured::Duration(_) => {
@@ -148,13 +148,8 @@ pub(super) fn broken_by(
     if !is_judged_at_once(expectation) {
         return None;
     }
-    let found = match expectation.measured {
-        FlowMeasured::Duration(_) => Found::exactly(interval.to_ns as f64),
-        measured => {
-            let mine = of_interval_list(interval, name);
-            of_interval(measured, interval, &mine, &measured_by(&mine))?
-        }
-    };
+    let mine = of_interval_list(interval, name);
+    let found = of_interval(expectation.measured, interval, &mine, &measured_by(&mine))?;
     let judged = asked(expectation).decide(found);
     judged.margin.is_some().then_some(judged)
 }

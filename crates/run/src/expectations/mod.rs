@@ -70,7 +70,7 @@ impl Expectations {
         flows.any(flows::is_judged_at_once) || !self.at_once.is_empty()
     }
 
-    /// The least time that the run may take, and what says so.
+    /// How long the run may take at most, and what says so.
     pub(crate) fn longest(&self) -> Option<(Nanos, String)> {
         let of_flows = self.of_all.iter().chain(self.of_flows.values().flatten());
         let of_flows = of_flows.filter_map(|one| Some((flows::longest(one)?, one.to_string())));

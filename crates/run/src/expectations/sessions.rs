@@ -198,7 +198,8 @@ pub(super) fn broken_by(
             *sum = sum.saturating_add(counted(name, mine));
             Found::exactly(*sum as f64)
         }
-        _ => Found::exactly(interval.to_ns as f64),
+        // how long the run takes is looked at more often ([`longest`])
+        _ => return None,
     };
     // one that has to be reached may be so later
     let is_below = matches!(found, Found::Number { high, .. } if high < asked.limit);

@@ -358,17 +358,10 @@ fn the_intervals_together_break_what_is_expected_of_the_whole_run() {
         ("failed >= 5", [false; 4]),
         ("established >= 5", [false; 4]),
         ("failed <= 10%", [false; 4]),
-        ("duration <= 3s", [false, false, false, true]),
-        ("duration < 3s", [false, false, true, true]),
         ("interval.failed <= 1", [false, true, false, false]),
     ] {
         assert_eq!(broken(text), each, "{text}");
     }
-    let expected = Expectations::of_all(vec!["duration <= 2s".parse().unwrap()]);
-    let of = |second: u64| {
-        expected.broken_by(&interval(second * 1_000_000_000, 0), &mut Sums::default())
-    };
-    assert_eq!([1, 2, 3].map(of).map(|broken| broken.is_some()), [false, false, true]);
 }
 
 /// What is told while a run goes on.
@@ -419,6 +412,11 @@ fn a_run_that_takes_too_long_is_asked_to_stop_at_once() {
         assert_eq!(stop.asked(), asked, "{ms}");
     }
     assert_eq!(noted.0, ["ended by --abort-on-fail: web: duration <= 2s"]);
+    // of flows, and of the tightest limit
+    let limits = ["duration < 5s", "duration <= 2s", "duration > 1s", "lost == 0"];
+    let all = limits.map(|limit| limit.parse().unwrap()).to_vec();
+    let longest = Expectations::of_all(all).longest();
+    assert_eq!(longest, Some((Nanos::from_secs(2), "duration <= 2s".to_owned())));
 }
 
 /// Programs get numbers, in base units; where a percentile has too few values, what they come to and what can be expected instead.

@@ -336,6 +336,14 @@ impl<'a> Watching<'a> {
         Watching { inner, expected, watched, aborts, sums, longest }
     }
 
+    /// The run cannot pass any more, by what is `broken`.
+    fn abort(&mut self, broken: &str) {
+        if let Some(stop) = self.aborts.filter(|stop| !stop.asked()) {
+            self.inner.notice(&format!("ended by --abort-on-fail: {broken}"));
+            stop.ask(Stop::BROKEN);
+        }
+    }
+
     /// What came of the intervals.
     pub(crate) fn watched(self) -> Option<Watched> {
         self.watched
@@ -345,10 +353,8 @@ impl<'a> Watching<'a> {
 impl Observer for Watching<'_> {
     fn progress(&mut self, progress: &Progress) {
         if let Some((_, broken)) = self.longest.take_if(|(longest, _)| progress.elapsed > *longest)
-            && let Some(stop) = self.aborts.filter(|stop| !stop.asked())
         {
-            self.inner.notice(&format!("ended by --abort-on-fail: {broken}"));
-            stop.ask(Stop::BROKEN);
+            self.abort(&broken);
         }
         if self.inner.watches() {
             self.inner.progress(progress);
@@ -370,12 +376,10 @@ impl Observer for Watching<'_> {
                 self.inner.notice(&format!("undecided in each interval like the last one: {few}"));
             }
         }
-        if let Some(stop) = self.aborts
-            && !stop.asked()
+        if self.aborts.is_some()
             && let Some(broken) = self.expected.broken_by(interval, &mut self.sums)
         {
-            self.inner.notice(&format!("ended by --abort-on-fail: {broken}"));
-            stop.ask(Stop::BROKEN);
+            self.abort(&broken);
         }
         self.inner.interval(interval);
     }

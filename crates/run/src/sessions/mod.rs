@@ -144,8 +144,9 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
             continue;
         }
         let of = port.spec.cores.len().max(1) as u32;
+        let expected = own::expected(&mine, &sessions, of);
         let own = engine
-            .map(|engine| own::open((&mine, &sessions), port, (engine, number, of)))
+            .map(|engine| own::open((&mine, &sessions), port, (engine, number, of), expected))
             .transpose()?;
         let (own, claimed) = own.unzip();
         claims.extend(claimed.flatten());
@@ -160,7 +161,7 @@ pub(crate) fn prepare(scenario: &Scenario, options: Options) -> Result<PreparedS
                 cpu,
                 core: Shard { core: number, cores: of },
                 sessions: mine.clone(),
-                expected: own::expected(&mine, &sessions, of),
+                expected,
                 tls: tls.clone(),
                 waiting: match scenario.run.wait {
                     WaitChoice::Spin => Waiting::Spin,
