@@ -151,10 +151,15 @@ fn subject(at: Option<(&str, Place)>, may_be_key: bool) -> String {
     at.and_then(|(text, place)| named(text, place, may_be_key)).unwrap_or_else(|| "this".to_owned())
 }
 
+/// The line and the column of a place, which count from 1.
+fn from_zero(place: Place) -> Option<(usize, usize)> {
+    let index = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
+    Some((index(place.line)?, index(place.column)?))
+}
+
 /// The line that begins at `place` as the entry of a list, where it is one key.
 fn as_an_entry(text: &str, place: Place) -> Option<String> {
-    let line = usize::try_from(place.line).ok()?.checked_sub(1)?;
-    let column = usize::try_from(place.column).ok()?.checked_sub(1)?;
+    let (line, column) = from_zero(place)?;
     let whole = text.lines().nth(line)?;
     let line = whole.trim();
     if whole.len() - whole.trim_start().len() != column {
@@ -166,8 +171,7 @@ fn as_an_entry(text: &str, place: Place) -> Option<String> {
 
 /// The word right before `place`, where it is an entry of a list by itself: the parser looked for its value in what follows.
 fn bare_entry((text, place): (&str, Place)) -> Option<&str> {
-    let line = usize::try_from(place.line).ok()?.checked_sub(1)?;
-    let column = usize::try_from(place.column).ok()?.checked_sub(1)?;
+    let (line, column) = from_zero(place)?;
     let begin: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
     let whole = text.get(begin..)?;
     let at = whole.char_indices().nth(column).map_or(whole.len(), |(at, _)| at);
@@ -180,8 +184,7 @@ fn bare_entry((text, place): (&str, Place)) -> Option<&str> {
 }
 
 fn named(text: &str, place: Place, may_be_key: bool) -> Option<String> {
-    let line = usize::try_from(place.line).ok()?.checked_sub(1)?;
-    let column = usize::try_from(place.column).ok()?.checked_sub(1)?;
+    let (line, column) = from_zero(place)?;
     let whole = text.lines().nth(line)?;
     let at = whole.char_indices().nth(column).map_or(whole.len(), |(at, _)| at);
     let (before, behind) = whole.split_at(at);
