@@ -112,6 +112,7 @@ for group in "$@"; do
         program tc iproute2
         program ethtool ethtool
         program dash dash
+        program nft nftables
         ;;
     check)
         program shellcheck shellcheck

@@ -14,8 +14,8 @@
 #              Parts of a group (--small, --only) are refused: a cell of the table is a whole group
 #
 # The suite, by its groups: conformance::kernel, conformance::packet, conformance::socket and cards:: everywhere; on cards guest::killed,
-# guest::link, guest::pktgen, guest::refused and guest::vlan; with veth, where the driver does not matter, guest::netem, guest::pktgen, guest::scripts,
-# guest::sctp and guest::vlan; with igb, which has a clock of its own, timestamps; with the newest kernel and the drivers of AF_XDP without
+# guest::link, guest::pktgen, guest::refused and guest::vlan; with veth, where the driver does not matter, guest::conntrack, guest::netem, guest::pktgen,
+# guest::scripts, guest::sctp and guest::vlan; with igb, which has a clock of its own, timestamps; with the newest kernel and the drivers of AF_XDP without
 # a copy, guest::zero_copy.
 #
 # Consoles are kept in target/guests, with all that tests print. Without QEMU, or where no kernel can be fetched, it says
@@ -49,7 +49,7 @@ done
 groups_of() { # CARD KERNEL
     case $1:$2 in
     veth:*)
-        echo conformance::{kernel,packet,socket} cards:: guest::{netem,pktgen,scripts,sctp,vlan}
+        echo conformance::{kernel,packet,socket} cards:: guest::{conntrack,netem,pktgen,scripts,sctp,vlan}
         ;;
     e1000e:* | vmxnet3:6.1)
         echo conformance::{packet,socket} guest::pktgen::{packets,loss} guest::link::{rings,a_cable_that_is_pulled_{from_the_receiver,may}}
@@ -109,7 +109,7 @@ suite() { # WHAT MAY NOT BE MISSING, GROUP…
     local needed=$1
     shift
     cat <<SUITE
-export WIREBEAT_MAY_NOT_SKIP=$needed
+export WIREBEAT_MAY_NOT_SKIP=$needed WIREBEAT_TEST_GUEST=yes
 ip link set "\$A" down 2>/dev/null
 ip link set "\$C" down 2>/dev/null
 [ -z "\${MAC_A-}" ] || export WIREBEAT_TEST_CARDS=\$MAC_A,\$MAC_C
@@ -141,12 +141,19 @@ guest() { # CARD KERNEL
     # shellcheck disable=SC2207 # words without blanks
     [ ${#groups[@]} -gt 0 ] || groups=($(groups_of "$card" "$kernel"))
     needed=netns,bpf,xdp-live-frames,setpriv,bash,ethtool,pktgen,netem,8021q,sctp
-    [ "$card" = veth ] || needed=$needed,cards,monitor
+    local modules='sch_tbf bridge sch_netem pktgen 8021q sctp' brought=(--program "$folder/it")
+    case $card in
+    veth)
+        needed=$needed,nf_conntrack,nft
+        modules="$modules nft_ct nft_chain_nat nft_masq"
+        brought+=(--program nft)
+        ;;
+    *) needed=$needed,cards,monitor ;;
+    esac
     suite "$needed" "${groups[@]}" >"$script"
     boot() {
         scripts/guest/boot.sh --card "${card/veth/none}" --kernel "$kernel" --limit "$limit" \
-            --modules 'sch_tbf bridge sch_netem pktgen 8021q sctp' \
-            --console "$console" --program "$folder/it" "$script" >/dev/null
+            --modules "$modules" --console "$console" "${brought[@]}" "$script" >/dev/null
     }
     boot || good=$?
     if [ "$good" -ne 0 ] && [ -n "$again" ]; then

@@ -27,7 +27,7 @@ sed -n '/<!-- guests -->/,/<!-- end -->/p' "$file" | awk '
         return row
     }
     BEGIN {
-        count = split("kernel packet socket cards timestamps killed link pktgen refused vlan netem scripts sctp zero_copy", groups, " ")
+        count = split("kernel packet socket cards timestamps killed link pktgen refused vlan netem scripts sctp zero_copy conntrack", groups, " ")
         card_count = split("veth virtio_net igb vmxnet3 e1000e", cards, " ")
     }
     # what the document says already

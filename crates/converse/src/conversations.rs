@@ -311,6 +311,7 @@ impl Conversations {
         let late = self.drift.is_some_and(|drift| now > planned.saturating_add(drift));
         if late {
             meter.counts.expired += 1;
+            meter.counts.expired_late += 1;
             return;
         }
         let open = meter.counts.open().saturating_add(of.queued.len() as u64);
@@ -321,13 +322,14 @@ impl Conversations {
         self.open_in_turn(now, group, Start { planned, number, user: None });
     }
 
-    /// So many starts of a group were due, and did not happen.
+    /// So many starts of a group were due, and did not happen because this machine was too late.
     pub(crate) fn pass_over(&mut self, group: u16, many: u64) {
         let client = self.groups.get(usize::from(group)).and_then(|of| of.client);
         let side = client.and_then(|side| self.sides.get_mut(usize::from(side)));
         if let Some(counts) = side.map(|side| &mut side.meter.counts) {
             counts.due = counts.due.saturating_add(many);
             counts.expired = counts.expired.saturating_add(many);
+            counts.expired_late = counts.expired_late.saturating_add(many);
         }
     }
 
@@ -591,5 +593,6 @@ fn drop_queued(group: &mut Group, sides: &mut [Side]) {
     let side = group.client.and_then(|side| sides.get_mut(usize::from(side)));
     if let Some(side) = side {
         side.meter.counts.expired += queued;
+        side.meter.counts.expired_waiting += queued;
     }
 }

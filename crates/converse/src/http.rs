@@ -115,7 +115,7 @@ impl Conversations {
                     }
                 }
                 ResponseEvent::End(end) => {
-                    self.response(now, key, op, end.after != After::Keep);
+                    self.response(now, key, op, end.after);
                     let waits =
                         self.session(key).is_some_and(|session| session.wait == Wait::Protocol);
                     if !waits {
@@ -140,7 +140,7 @@ impl Conversations {
     }
 
     /// A response is complete.
-    fn response(&mut self, now: Nanos, key: SessionKey, op: HttpClient, closes: bool) {
+    fn response(&mut self, now: Nanos, key: SessionKey, op: HttpClient, after: After) {
         let is_over = op.requests == ENDLESS && self.is_over(now, key);
         let Some((session, side)) = self.both(key) else { return };
         let Protocol::HttpClient(http) = &mut session.protocol else { return };
@@ -149,7 +149,7 @@ impl Conversations {
         http.first_byte = false;
         // a final response instead of 100 (Continue): the content is not sent (RFC 9110 §10.1.1)
         let refused = std::mem::take(&mut http.holds_content);
-        http.closes |= closes || refused;
+        http.closes |= after != After::Keep || refused;
         let counts = &mut side.meter.counts;
         counts.responses += 1;
         counts.damaged += u64::from(http.damaged);
@@ -171,8 +171,10 @@ impl Conversations {
             return self.leave_http(now, key);
         }
         if closes {
-            // the server closes before all requests were made
-            return self.give_up(now, key, Fate::ClosedEarly);
+            // not all requests were made, and no further one can be
+            let by_peer = matches!(after, After::Keep | After::Close);
+            let fate = if by_peer { Fate::ClosedEarly } else { Fate::Malformed };
+            return self.give_up(now, key, fate);
         }
         let think = op.think.and_then(|think| side.script.times.get(usize::from(think)));
         match think {
@@ -208,7 +210,7 @@ impl Conversations {
         let Some(op) = client_op(session, side) else { return };
         let Protocol::HttpClient(http) = &mut session.protocol else { return };
         match http.reader.finish() {
-            Ok(Some(_)) => self.response(now, key, op, true),
+            Ok(Some(_)) => self.response(now, key, op, After::Close),
             Ok(None) | Err(_) => self.give_up(now, key, Fate::ClosedEarly),
         }
     }

@@ -48,8 +48,12 @@ counts! {
     SessionCounts {
         /// Sessions that were due to start. Only at the end that opens.
         due
-        /// Those that were not opened because too many were open or they were too late.
+        /// Those that were not opened: too many were open, or for one of the two reasons that follow.
         expired
+        /// Those of them that the tester was too late for. Its own failure.
+        expired_late
+        /// Those of them that still waited for a limit when none was opened any more.
+        expired_waiting
         /// Sessions that were opened: a connection was asked for, or a peer's was accepted.
         opened
         /// Those that were established. All that a server accepts are.

@@ -207,6 +207,7 @@ fn sessions_of_a_bad_run() {
     let counts = SessionCounts {
         due: 10_000,
         expired: 260,
+        expired_late: 12,
         opened: 9_740,
         established: 9_650,
         in_order: 9_571,

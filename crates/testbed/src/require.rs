@@ -51,6 +51,8 @@ pub enum Capability {
     VlanDevices,
     /// SCTP.
     Sctp,
+    /// The table of connections, whose size a test sets: that of the whole machine, which is to be an emulated one (`WIREBEAT_TEST_GUEST`).
+    ConnectionTable,
     /// Two cards that stamp what they send and receive by clocks of their own.
     CardTimestamps,
     /// Two real cards of this driver (`WIREBEAT_TEST_CARDS`).
@@ -76,6 +78,7 @@ impl fmt::Display for Capability {
             Capability::Netem => "netem",
             Capability::VlanDevices => "8021q",
             Capability::Sctp => "sctp",
+            Capability::ConnectionTable => "nf_conntrack",
             Capability::CardTimestamps => "card-timestamps",
             Capability::Driver(driver) => return write!(f, "cards of {driver}"),
             Capability::Program(name) => name,
@@ -118,6 +121,12 @@ pub fn require(capability: Capability) -> Result<(), Skip> {
         Capability::Netem => netem(),
         Capability::VlanDevices => has_file("vlan/config", "8021q"),
         Capability::Sctp => has_file("sctp/eps", "sctp"),
+        Capability::ConnectionTable if env::var_os("WIREBEAT_TEST_GUEST").is_some() => {
+            has_file("sys/net/netfilter/nf_conntrack_max", "nf_conntrack")
+        }
+        Capability::ConnectionTable => {
+            Err("its size is the whole machine's; see 'make test-guest'".to_owned())
+        }
         Capability::CardTimestamps => cards::stamp(),
         Capability::Driver(driver) => cards::have_driver(driver),
         Capability::PythonModule(name) => python_module(name),

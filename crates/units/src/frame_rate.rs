@@ -110,7 +110,7 @@ impl Hash for FrameRate {
 /// The rate of `number` in `unit`, which were read from `given`.
 pub(crate) fn read(given: &str, number: Decimal, unit: &str) -> Result<FrameRate, UnitError> {
     if number.is_zero() {
-        let instead = "leave the flow out instead, or write 'unlimited' for no limit";
+        let instead = "leave it out instead, or write 'unlimited' for no limit";
         return Err(FRAME_RATE.refuse(given, "it is zero").instead(instead));
     }
     if let Some(per) = unit.strip_prefix('/') {

@@ -190,12 +190,14 @@ fn what_is_beyond_the_limit_expires_or_waits() {
         "program: { request-response: { think: 30ms, requests: 2 } }, rate: 1000/s, count: 20";
     let (client, _) = run(&format!("{slow}, limit: {{ open: 5 }}"));
     assert_eq!((client.counts.opened, client.counts.expired, client.most_open), (5, 15, 5));
+    assert_eq!((client.counts.expired_late, client.counts.expired_waiting), (0, 0));
     let (client, _) = run(&format!("{slow}, limit: {{ open: 5, beyond: queue }}"));
     assert_eq!((client.counts.in_order, client.counts.expired, client.most_open), (20, 0, 5));
     // nor does one that waits start behind the stop
     let queued = format!("{slow}, limit: {{ open: 5, beyond: queue }}, stop: 40ms");
     let (of_stopped, _) = run(&queued);
     assert_eq!((of_stopped.counts.opened, of_stopped.counts.expired), (10, 10));
+    assert_eq!((of_stopped.counts.expired_late, of_stopped.counts.expired_waiting), (0, 10));
     let lateness = client.lateness.moments;
     assert!(lateness.max > 60_000_000, "{lateness:?}");
     let response = client.time(SessionTime::Response);
@@ -429,6 +431,38 @@ fn a_body_that_tls_cut_is_no_response() {
             counted,
             "{counts:#?}"
         );
+    }
+}
+
+/// RFC 9112 §6.1 and RFC 9110 §7.8: after a response whose framing is doubtful, and one that leaves HTTP unasked, nothing more can be
+/// asked, and it is not the server who closes.
+#[test]
+fn a_response_that_leaves_no_way_to_go_on_is_malformed() {
+    let chunks = "Transfer-Encoding: chunked";
+    for (response, counted) in [
+        (format!("HTTP/1.1 200 OK\r\n{chunks}\r\n\r\n0\r\n\r\n"), (1, 0, 0)),
+        (format!("HTTP/1.1 200 OK\r\n{chunks}\r\nConnection: close\r\n\r\n0\r\n\r\n"), (1, 1, 0)),
+        (format!("HTTP/1.1 200 OK\r\n{chunks}\r\nContent-Length: 0\r\n\r\n0\r\n\r\n"), (1, 0, 1)),
+        (format!("HTTP/1.0 200 OK\r\n{chunks}\r\n\r\n0\r\n\r\n"), (1, 0, 1)),
+        ("HTTP/1.1 101 Switching Protocols\r\n\r\n".to_owned(), (1, 0, 1)),
+    ] {
+        let text = "ports: { a: {} }\nsessions: { x: { from: a, servers: { addresses: 10.0.2.9, ports: 80 }, count: 1, \
+                    program: { http: { requests: 2 } } } }\n";
+        let scenario = Scenario::from_yaml(text, "").unwrap();
+        let sessions = compile_sessions(&scenario, &Files::default()).unwrap();
+        let mut programs = Conversations::new(&sessions, Shard::WHOLE, BEGIN, None);
+        programs.start(BEGIN, 0, BEGIN, 0);
+        let Some(Action::Connect { session, .. }) = programs.next_action() else { panic!() };
+        programs.established(BEGIN, session, Connection(1));
+        let mut scratch = [0; 1000];
+        let asked = programs.payload(session, 0, &mut scratch).len() as u64;
+        programs.taken(BEGIN, session, asked);
+        programs.received(BEGIN, session, response.as_bytes());
+        while programs.next_action().is_some() {}
+        programs.ended(BEGIN, session, Reason::Aborted, ConnectionStats::default());
+        let counts = programs.summaries()[0].2.counts;
+        let (early, malformed) = (counts.closed_early, counts.malformed);
+        assert_eq!((counts.responses, early, malformed), counted, "{response}: {counts:#?}");
     }
 }
 

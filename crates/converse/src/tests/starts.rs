@@ -79,6 +79,7 @@ fn starts_that_did_not_happen_are_counted_as_expired() {
                 for ((_, _, summary), sum) in converse.programs.summaries().iter().zip(&mut sums) {
                     let counts = &summary.counts;
                     assert_eq!(counts.due, counts.opened + counts.expired);
+                    assert_eq!(counts.expired, counts.expired_late, "nothing is limited");
                     assert!(counts.opened < counts.expired / 4, "{counts:?}");
                     *sum += counts.due;
                 }

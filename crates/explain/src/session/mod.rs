@@ -293,7 +293,10 @@ fn program(program: &ProgramSpec) -> String {
         ProgramSpec::Http(http) => {
             let mut text = format!(
                 "HTTP/1.1, {}: {} {}",
-                times(http.requests.get(), "request"),
+                match program.is_endless() {
+                    true => "as many requests as there is time for".to_owned(),
+                    false => times(http.requests.get(), "request"),
+                },
                 http.method.name(),
                 http.target
             );

@@ -43,6 +43,24 @@ fn a_rate_needs_ports_for_a_minute() {
     assert!(few.contains("about 500 are taken"), "{few}");
 }
 
+/// 4294967295 requests were told as 240 TB.
+#[test]
+fn what_ends_with_its_group_is_no_number() {
+    let web = "{ from: a, to: b, servers: { ports: 80 }, users: 1, stop: 10s, program: { http: { requests: 4294967295, think: 1s } } }";
+    let page = explained(web);
+    for says in [
+        "as many requests as there is time for: GET /",
+        "to the server as much as there is time for, to the client as much as there is time for",
+    ] {
+        assert!(page.contains(says), "{says}: {page}");
+    }
+    let steps = "{ repeat: { times: 4294967295, steps: [ { send: 100B }, { receive: 1kB } ] } }";
+    let page = explained(&format!(
+        "{{ from: a, servers: {{ addresses: 10.0.2.9, ports: 80 }}, users: 1, program: {{ steps: {{ client: [ {steps} ], server: [] }} }} }}"
+    ));
+    assert!(page.contains("to the server as much as there is time for"), "{page}");
+}
+
 #[test]
 fn ports_wait_as_long_as_time_wait_of_our_own_tcp_says() {
     let of = |time: &str| {

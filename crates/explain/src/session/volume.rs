@@ -19,6 +19,7 @@ pub(super) fn data(
 ) {
     let unknown = match &spec.program {
         ProgramSpec::Bulk(_) => "as much as goes through",
+        endless if endless.is_endless() => "as much as there is time for",
         _ => "not known before",
     };
     let said = |volume: Option<Volume>| match volume {

@@ -43,6 +43,9 @@ pub enum After {
     Keep,
     /// No further message: it was announced, or the framing leaves no other way.
     Close,
+    /// No further message, since the sender's framing is doubtful (RFC 9112 §6.1): both Transfer-Encoding and Content-Length, or chunks in
+    /// HTTP/1.0. Responses only.
+    Doubtful,
     /// The connection speaks another protocol (RFC 9110 §7.8, §9.3.6).
     Tunnel,
 }
@@ -108,7 +111,7 @@ impl State {
             Ok(Progress::End(end)) => {
                 *self = match end.after {
                     After::Keep => State::new(side),
-                    After::Close | After::Tunnel => State::Over,
+                    After::Close | After::Doubtful | After::Tunnel => State::Over,
                 };
                 Ok(Progress::End(end))
             }

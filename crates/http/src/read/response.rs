@@ -276,7 +276,8 @@ fn read_parts(
     let after = match framing {
         Framing::Tunnel => After::Tunnel,
         Framing::UntilClose => After::Close,
-        _ if doubtful || !keep => After::Close,
+        _ if doubtful => After::Doubtful,
+        _ if !keep => After::Close,
         _ => After::Keep,
     };
     let content_length = match facts.content_length {

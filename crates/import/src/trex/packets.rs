@@ -5,7 +5,7 @@
 //! it as `limit` starts take: these are starts that are on for that time, and off while a copy lasts.
 
 use serde_json::Value;
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU64;
 use wirebeat_traffic::scenario::departures::{Departures, Duration, OnOff};
 use wirebeat_traffic::scenario::rate::FlowRate;
 use wirebeat_traffic::scenario::replay::{Copies, CopyClients, CopyServers, Side};
@@ -128,8 +128,6 @@ impl<'a> Reader<'a, '_, '_> {
         (place, all): (u64, u64),
     ) -> Result<Copies, ScriptError> {
         let PacketTemplate { template, facts, from, to, .. } = one;
-        let number = |key: &str| template.keys.get(key).and_then(Value::as_f64);
-        let whole = |key: &str| number(key).map(|n| n as u64).filter(|n| *n > 0);
         let (cps, rate) = self.rate(template)?;
         let times = self.times(template);
         let limit = self.limit(template)?;
@@ -149,9 +147,7 @@ impl<'a> Reader<'a, '_, '_> {
                 addresses: AddressPool(vec![server.unwrap_or(to.range)]),
                 order: to.order,
             },
-            per_pair: whole("w")
-                .and_then(|w| NonZeroU32::new(u32::try_from(w).ok()?))
-                .unwrap_or(NonZeroU32::MIN),
+            per_pair: self.burst(template)?,
             tuples: limit,
             keep_ports,
             gap: times.gap,

@@ -554,7 +554,7 @@ impl<'a> Reader<'a, '_, '_> {
             turnaround: time("rtt"),
             ..Capture::of(file)
         };
-        let burst = number("w").map(|w| w as u32).and_then(NonZeroU32::new);
+        let burst = self.burst(template)?;
         if !is_udp && !of_capture && (number("ipg").is_some() || number("rtt").is_some()) {
             let line = self.line("cap_info", None);
             let why = "over TCP an end answers when it has what was said before, and the network has its own round trip; \
@@ -586,11 +586,19 @@ impl<'a> Reader<'a, '_, '_> {
                 limit: Some(Limit { opening: Some(rate), ..Limit::default() }),
                 ..group
             },
-            None => SessionSpec {
-                rate: FlowRate::Fixed(rate),
-                burst: burst.unwrap_or(NonZeroU32::MIN),
-                ..group
-            },
+            None => SessionSpec { rate: FlowRate::Fixed(rate), burst, ..group },
+        })
+    }
+
+    /// The `w` of a template: how many flows begin at a time.
+    pub(super) fn burst(&self, template: &Template<'_>) -> Result<NonZeroU32, ScriptError> {
+        let w = match template.keys.get("w") {
+            None | Some(Value::Null) => return Ok(NonZeroU32::MIN),
+            Some(w) => w.as_u64().and_then(|w| u32::try_from(w).ok()).and_then(NonZeroU32::new),
+        };
+        w.ok_or_else(|| {
+            let why = fault!("it is not a number of flows that begin at a time"; "write a whole number from 1 to {}", u32::MAX);
+            self.wrong("w", Some(template.number), why)
         })
     }
 

@@ -106,6 +106,10 @@ fn a_limit_is_users_that_pause_as_long_as_all_of_them_take_to_start() {
         let why = why(&format!("{GENERATOR}{TEMPLATE}      limit : {limit}\n"));
         assert!(why.starts_with("p.yaml:10: it is no number of flows"), "{why}");
     }
+    for w in ["0", "-1", "18446744073709551615", "many"] {
+        let why = why(&format!("{GENERATOR}{TEMPLATE}      w : {w}\n"));
+        assert!(why.starts_with("p.yaml:10: it is not a number of flows that begin"), "{why}");
+    }
     let many = of(&format!("{GENERATOR}{TEMPLATE}      limit : 20000000\n"));
     assert!(first(&many).users.is_none());
     assert!(

@@ -48,9 +48,7 @@ pub(super) fn findings(sessions: &[SessionReport], groups: &[SessionGroup]) -> V
                  client addresses or ports, or a lower rate"
             )
         })),
-        (FindingKind::SessionsExpired, told(expired).map(|told| {
-            format!("sessions expired ({told}): when they were due, too many were open, a limit held them back, or the tester was too late")
-        })),
+        (FindingKind::SessionsExpired, told(expired).map(|told| format!("sessions expired: {told}"))),
         (FindingKind::PayloadDamaged, told(damaged)
             .map(|told| format!("received bytes are not what they should be: {told}"))),
         (FindingKind::SessionsFailed, listed(failed)
@@ -131,9 +129,26 @@ fn of_opened(count: u64, group: &SessionReport) -> Option<String> {
 
 fn expired(group: &SessionReport) -> Option<String> {
     let (expired, due) = (group.starts.expired?, group.starts.due?);
+    let by = group.starts.expired_by.unwrap_or_default();
+    let causes: Vec<(u64, &str)> = [
+        (by.late, "the tester was too late"),
+        (by.at_limit, "too many were open"),
+        (by.waiting, "a limit held them back until starts ended"),
+    ]
+    .into_iter()
+    .filter(|(many, _)| *many > 0)
+    .collect();
+    let why = match causes[..] {
+        [] => String::new(),
+        [(_, cause)] => format!(", because {cause}"),
+        _ => causes
+            .iter()
+            .map(|(many, cause)| format!(", {} because {cause}", human::count(*many)))
+            .collect(),
+    };
     (expired > 0).then(|| {
         let share = human::share(expired, due);
-        format!("{} of {} due, {share}", human::count(expired), human::count(due))
+        format!("{} of {} due ({share}){why}", human::count(expired), human::count(due))
     })
 }
 

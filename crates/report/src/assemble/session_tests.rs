@@ -286,7 +286,30 @@ fn what_the_tester_failed_in_is_not_the_peers() {
     let ways = "web: 4 refused, 3 timed out, 2 reset, 1 unreachable of 100 opened";
     assert!(there.ends_with(ways), "{there}");
     let expired = message(&report, FindingKind::SessionsExpired);
-    assert!(expired.contains("web: 40 of 140 due, 28.6 %"), "{expired}");
+    assert_eq!(
+        expired,
+        "sessions expired: web: 40 of 140 due (28.6 %), because too many were open"
+    );
+}
+
+/// What the tester was too late for is its own failure, and told apart from what a limit asked for.
+#[test]
+fn expired_sessions_tell_why() {
+    let report = changed(|counts| {
+        (counts.due, counts.expired) = (140, 40);
+        (counts.expired_late, counts.expired_waiting) = (7, 3);
+    });
+    assert_eq!(
+        message(&report, FindingKind::SessionsExpired),
+        "sessions expired: web: 40 of 140 due (28.6 %), 7 because the tester was too late, 30 because too many were open, 3 because a limit \
+         held them back until starts ended"
+    );
+    let by = report.sessions[0].starts.expired_by.expect("some expired");
+    assert_eq!((by.late, by.at_limit, by.waiting), (7, 30, 3));
+    assert!(report.sessions.iter().all(|group| match group.end {
+        SessionEnd::Client => true,
+        SessionEnd::Server => group.starts.expired_by.is_none(),
+    }));
 }
 
 /// A server that ends its connections after 100 requests was told as one that fails for no reason.

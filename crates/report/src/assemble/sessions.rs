@@ -12,8 +12,8 @@ use crate::model::{
     Expectation, FindingKind, PlannedActual, SessionBytes, SessionConnections, SessionDatagrams,
     SessionEnd, SessionEnds, SessionFrames, SessionGoal, SessionInterval, SessionIntervals,
     SessionMessages, SessionMisbehaviour, SessionOneWay, SessionPairs, SessionRates, SessionReport,
-    SessionSegments, SessionStarts, SessionTimes, SessionTls, SessionZeroCopy, Stats, StatusCount,
-    TlsFailures,
+    SessionSegments, SessionStarts, SessionTimes, SessionTls, SessionZeroCopy, SessionsExpired,
+    Stats, StatusCount, TlsFailures,
 };
 
 /// The name of all groups together; a group may have it too, and is told from them by where it stands.
@@ -197,6 +197,7 @@ fn report(group: &SessionGroup, groups: usize, duration: Nanos) -> SessionReport
         starts: SessionStarts {
             due: client.then_some(counts.due),
             expired: client.then_some(counts.expired),
+            expired_by: (client && counts.expired > 0).then(|| expired_by(counts)),
             opened: counts.opened,
             established: counts.established,
         },
@@ -282,6 +283,15 @@ fn misbehaviour(counts: &SessionCounts) -> Option<SessionMisbehaviour> {
         answered: counts.answered_misbehaviour,
         ended_by_peer: counts.ended_by_peer,
     })
+}
+
+fn expired_by(counts: &SessionCounts) -> SessionsExpired {
+    let (late, waiting) = (counts.expired_late, counts.expired_waiting);
+    SessionsExpired {
+        at_limit: counts.expired.saturating_sub(late).saturating_sub(waiting),
+        waiting,
+        late,
+    }
 }
 
 fn ends(counts: &SessionCounts) -> SessionEnds {

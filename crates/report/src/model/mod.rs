@@ -41,7 +41,8 @@ pub use session::{
     PlannedActual, SessionBytes, SessionConnections, SessionDatagrams, SessionEnd, SessionEnds,
     SessionFrames, SessionGoal, SessionInterval, SessionIntervals, SessionMessages,
     SessionMisbehaviour, SessionOneWay, SessionPairs, SessionRates, SessionReport, SessionSegments,
-    SessionStarts, SessionTimes, SessionTls, SessionZeroCopy, StatusCount, TlsFailures,
+    SessionStarts, SessionTimes, SessionTls, SessionZeroCopy, SessionsExpired, StatusCount,
+    TlsFailures,
 };
 pub use stack::{
     StackArrivals, StackBytes, StackCable, StackConflict, StackDatagrams, StackInterval, StackLink,

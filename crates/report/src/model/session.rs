@@ -230,10 +230,24 @@ pub struct SessionStarts {
     /// Those of them that were not opened, because too many were open or they were too late; absent at the end that accepts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expired: Option<u64>,
+    /// Why they expired; absent where none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expired_by: Option<SessionsExpired>,
     /// Sessions that were opened: a connection was asked for, or a peer's was accepted.
     pub opened: u64,
     /// Those of them that were established; all that were accepted are.
     pub established: u64,
+}
+
+/// Why sessions that were due were not opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionsExpired {
+    /// As many as the limit allows were open.
+    pub at_limit: u64,
+    /// They still waited for a limit when no session was opened any more.
+    pub waiting: u64,
+    /// The tester was too late: its own failure.
+    pub late: u64,
 }
 
 /// How sessions ended: each of the opened in one of these ways.

@@ -12,7 +12,10 @@ use crate::model::{
 /// what happened in it. What is not known is left out.
 pub fn row(interval: &Interval) -> String {
     let total = &interval.total;
-    let mut row = format!("{:5.1} s", interval.to_ns as f64 / 1e9);
+    let passed = interval.to_ns.saturating_sub(interval.from_ns);
+    // so that no two have the same
+    let digits = if passed < 100_000_000 { 3 } else { 1 };
+    let mut row = format!("{:5.digits$} s", interval.to_ns as f64 / 1e9);
     let (sent, received) = (total.sent, total.received.as_ref());
     let mut say = |text: String| {
         row.push_str("  ");
@@ -23,7 +26,6 @@ pub fn row(interval: &Interval) -> String {
     // what is measured where it arrives counts; else what left
     let bytes = received.map(|received| received.frame_bytes);
     if let Some(bytes) = bytes.or(sent.map(|sent| sent.frame_bytes)) {
-        let passed = interval.to_ns.saturating_sub(interval.from_ns);
         say(megabits(bytes, passed));
     }
     if let (Some(lost), Some(received)) = (total.lost, received) {
@@ -46,11 +48,10 @@ pub fn row(interval: &Interval) -> String {
         say(format!("expired {}", human::count(expired)));
     }
     if !interval.sessions.is_empty() {
-        let passed = interval.to_ns.saturating_sub(interval.from_ns);
         row.push_str(&sessions(&interval.sessions, passed));
     }
     for stack in &interval.stacks {
-        row.push_str(&of_stack(stack, interval.to_ns.saturating_sub(interval.from_ns)));
+        row.push_str(&of_stack(stack, passed));
     }
     row
 }
@@ -229,6 +230,16 @@ mod tests {
             one_way_delay_ns: delay,
             ..IntervalReceived::default()
         })
+    }
+
+    /// Intervals of 50 ms, and a last one that a signal cut short.
+    #[test]
+    fn no_two_rows_have_the_same_time() {
+        let between =
+            |from_ns, to_ns| row(&Interval { from_ns, to_ns, ..interval(FlowInterval::default()) });
+        assert_eq!(between(150_000_000, 200_000_000), "0.200 s");
+        assert_eq!(between(100_000_000, 200_000_000), "  0.2 s");
+        assert_eq!(between(200_000_000, 245_400_000), "0.245 s");
     }
 
     #[test]

@@ -14,8 +14,11 @@ use crate::sessions::{balances, run, side};
 const TABLE: u64 = 700;
 const TRIED: u64 = 1000;
 
+/// How sessions are opened that stay open.
+const HELD: &str = "rate: 2000/s, count: 1000, timeout: 1500ms, hold: 4s";
+
 /// What `command` does in the namespace of the router, which has to like it.
-fn at_router(bed: &Testbed, command: &str) -> String {
+pub fn at_router(bed: &Testbed, command: &str) -> String {
     let words: Vec<&str> = command.split_whitespace().collect();
     let router = bed.device.as_ref().unwrap();
     let output = router.run(|| Command::new(words[0]).args(&words[1..]).output()).unwrap().unwrap();
@@ -23,22 +26,19 @@ fn at_router(bed: &Testbed, command: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Sessions that stay open, more than the firewall has room for.
-fn through_a_firewall(bed: &Testbed, translates: bool) -> Report {
+/// Sessions that stay open, more than the firewall has room for, whose rule for them is `rule`. `held` says how they are opened.
+pub fn through_a_firewall(bed: &Testbed, rule: &str, translates: bool, held: &str) -> Report {
     at_router(bed, "nft add table ip wall");
     at_router(bed, "nft add chain ip wall forward { type filter hook forward priority 0 ; }");
-    at_router(
-        bed,
-        &format!("nft add rule ip wall forward ct state new ct count over {TABLE} drop"),
-    );
+    at_router(bed, &format!("nft add rule ip wall forward {rule} drop"));
     if translates {
         at_router(bed, "nft add chain ip wall out { type nat hook postrouting priority 100 ; }");
         at_router(bed, "nft add rule ip wall out oifname p1 masquerade");
     }
     let group = format!(
         "from: a, to: b, stack: own, pair: payload, clients: {{ addresses: 10.77.1.100-10.77.1.109 }}, \
-         servers: {{ addresses: 10.77.2.100-10.77.2.101, ports: 80 }}, rate: 2000/s, count: {TRIED}, timeout: 1500ms, \
-         program: {{ request-response: {{ request: 100B, response: 200B }} }}, hold: 4s"
+         servers: {{ addresses: 10.77.2.100-10.77.2.101, ports: 80 }}, {held}, \
+         program: {{ request-response: {{ request: 100B, response: 200B }} }}"
     );
     let port = |name: &str, interface: &str, gateway: &str| {
         format!(
@@ -58,24 +58,30 @@ fn through_a_firewall(bed: &Testbed, translates: bool) -> Report {
     report
 }
 
-/// What the report says of sessions through a table of a known size.
-fn finds_its_size(report: &Report) {
+/// That no more than `size` of the `tried` sessions got through.
+pub fn finds_the_size(report: &Report, size: u64, tried: u64) {
     let client = side(report, "held", SessionEnd::Client);
     let server = side(report, "held", SessionEnd::Server);
-    assert_eq!(client.starts.opened, TRIED, "{client:#?}");
-    assert_eq!((client.starts.established, server.starts.established), (TABLE, TABLE));
-    assert_eq!((client.ends.timed_out, client.ends.in_order), (TRIED - TABLE, TABLE));
+    assert_eq!(client.starts.opened, tried, "{client:#?}");
+    assert_eq!((client.starts.established, server.starts.established), (size, size));
+    assert_eq!((client.ends.timed_out, client.ends.in_order), (tried - size, size));
     // each of those that got through was used, and every byte of it arrived
-    assert_eq!((client.messages.requests, client.messages.responses), (TABLE, TABLE));
+    assert_eq!((client.messages.requests, client.messages.responses), (size, size));
     assert_eq!((client.messages.damaged, server.messages.damaged), (0, 0));
     assert_eq!(client.bytes.sent, server.bytes.delivered);
+}
+
+/// What a firewall with room for so many connections drops.
+fn rule() -> String {
+    format!("ct state new ct count over {TABLE}")
 }
 
 #[test]
 fn the_size_of_a_firewalls_table_is_found_to_the_session() {
     require!(Capability::NetworkNamespaces, Capability::Program("nft"));
     let bed = Testbed::router(&Cable::default()).unwrap();
-    finds_its_size(&through_a_firewall(&bed, false));
+    let report = through_a_firewall(&bed, &rule(), false, HELD);
+    finds_the_size(&report, TABLE, TRIED);
     let ruleset = at_router(&bed, "nft list ruleset");
     assert!(ruleset.contains("ct count over 700 drop"), "{ruleset}");
 }
@@ -84,8 +90,8 @@ fn the_size_of_a_firewalls_table_is_found_to_the_session() {
 fn the_size_is_found_through_address_translation_too() {
     require!(Capability::NetworkNamespaces, Capability::Program("nft"));
     let bed = Testbed::router(&Cable::default()).unwrap();
-    let report = through_a_firewall(&bed, true);
-    finds_its_size(&report);
+    let report = through_a_firewall(&bed, &rule(), true, HELD);
+    finds_the_size(&report, TABLE, TRIED);
     // both ends of each session are put together by the number in its first bytes: the server sees another address
     let pairs = side(&report, "held", SessionEnd::Client).pairs.unwrap();
     assert_eq!((pairs.paired, pairs.in_order, pairs.equal), (TABLE, TABLE, TABLE), "{pairs:#?}");
@@ -98,10 +104,7 @@ fn the_example_finds_the_size_of_a_firewalls_table() {
     let bed = Testbed::router(&Cable::default()).unwrap();
     at_router(&bed, "nft add table ip wall");
     at_router(&bed, "nft add chain ip wall forward { type filter hook forward priority 0 ; }");
-    at_router(
-        &bed,
-        &format!("nft add rule ip wall forward ct state new ct count over {TABLE} drop"),
-    );
+    at_router(&bed, &format!("nft add rule ip wall forward {} drop", rule()));
     for (address, port) in [("192.0.2.1/24", "p0"), ("198.51.100.1/24", "p1")] {
         at_router(&bed, &format!("ip address add {address} dev {port}"));
     }
@@ -121,5 +124,5 @@ fn the_example_finds_the_size_of_a_firewalls_table() {
     }
     let report = run(&bed, &text, &Stop::new());
     balances(&report);
-    finds_its_size(&report);
+    finds_the_size(&report, TABLE, TRIED);
 }

@@ -1,6 +1,7 @@
 //! What ordinary machines lack and `make test-guest` has: real cards and their links, the kernel's pktgen and netem, SCTP and VLAN
-//! devices. Each test says what it needs, and is skipped elsewhere.
+//! devices, a table of connections that may be made small. Each test says what it needs, and is skipped elsewhere.
 
+mod conntrack;
 mod killed;
 mod link;
 mod netem;

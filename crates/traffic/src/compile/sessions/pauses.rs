@@ -19,12 +19,18 @@ fn thinks(script: &Script) -> f64 {
 
 /// For how many seconds a client misbehaves, where its peer does not end it before.
 fn misbehaves_for(of: &Misbehave, group: &SessionGroup) -> f64 {
-    let all = |time: Nanos| time.get() as f64 / 1e9;
     match (of.forged(), of.time()) {
         (Some(forged), _) => f64::from(forged.segments.get()) * mean_seconds(&forged.gap),
-        (None, Some(time)) => all(time),
-        (None, None) if group.stop < Nanos::MAX => all(group.stop.saturating_sub(group.start)),
-        (None, None) => 0.0,
+        (None, Some(time)) => time.get() as f64 / 1e9,
+        (None, None) => until_stop(group),
+    }
+}
+
+/// For how many seconds a session lasts that ends with its group; zero where nobody knows.
+fn until_stop(group: &SessionGroup) -> f64 {
+    match group.stop < Nanos::MAX {
+        true => group.stop.saturating_sub(group.start).get() as f64 / 1e9,
+        false => 0.0,
     }
 }
 
@@ -51,6 +57,7 @@ pub fn pauses(spec: &SessionSpec, group: &SessionGroup) -> f64 {
     let between =
         |count: u32, time: &Option<Duration>| f64::from(count - count.min(1)) * mean(time);
     let program = match &spec.program {
+        endless if endless.is_endless() => until_stop(group),
         ProgramSpec::Http(http) => between(http.requests.get(), &http.think),
         ProgramSpec::RequestResponse(exchange) => between(exchange.requests.get(), &exchange.think),
         ProgramSpec::Echo(echo) => between(echo.messages.get(), &echo.gap),

@@ -212,6 +212,7 @@ pub fn mean(size: &DataSize) -> Option<f64> {
 /// What a session says.
 pub fn volumes(spec: &SessionSpec, group: &SessionGroup) -> Volumes {
     match &spec.program {
+        endless if endless.is_endless() => Volumes::default(),
         ProgramSpec::Http(http) => Volumes {
             up: group.client.as_ref().map(|script| requests(http, script)),
             down: match &group.server {

@@ -23,6 +23,7 @@ use wirebeat_units::Fault;
 use crate::scenario::KeyPath;
 use crate::scenario::tagged::{self, Tagged, described, kinds};
 use crate::text::hint::with_hint;
+use crate::values::session::ENDLESS;
 pub use bulk::{Bulk, Direction};
 pub use capture::Capture;
 pub use dns::Dns;
@@ -83,6 +84,17 @@ impl ProgramSpec {
         match self {
             ProgramSpec::Misbehave(misbehave) => misbehave.title(),
             other => other.name(),
+        }
+    }
+
+    /// Whether its client asks for as long as there is time.
+    pub fn is_endless(&self) -> bool {
+        let again =
+            |step: &Step| matches!(step, Step::Repeat(repeat) if repeat.times.get() == ENDLESS);
+        match self {
+            ProgramSpec::Http(http) => http.requests.get() == ENDLESS,
+            ProgramSpec::Steps(steps) => steps.client.iter().any(again),
+            _ => false,
         }
     }
 
