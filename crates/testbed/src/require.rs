@@ -117,12 +117,12 @@ pub fn require(capability: Capability) -> Result<(), Skip> {
         Capability::Monitor => {
             Err("WIREBEAT_TEST_MONITOR names no line to QEMU; see 'make test-guest'".to_owned())
         }
-        Capability::Pktgen => has_file("pktgen/pgctrl", "pktgen"),
+        Capability::Pktgen => has_file("/proc/thread-self/net/pktgen/pgctrl", "pktgen"),
         Capability::Netem => netem(),
-        Capability::VlanDevices => has_file("vlan/config", "8021q"),
-        Capability::Sctp => has_file("sctp/eps", "sctp"),
+        Capability::VlanDevices => has_file("/proc/thread-self/net/vlan/config", "8021q"),
+        Capability::Sctp => has_file("/proc/thread-self/net/sctp/eps", "sctp"),
         Capability::ConnectionTable if env::var_os("WIREBEAT_TEST_GUEST").is_some() => {
-            has_file("sys/net/netfilter/nf_conntrack_max", "nf_conntrack")
+            has_file("/proc/sys/net/netfilter/nf_conntrack_max", "nf_conntrack")
         }
         Capability::ConnectionTable => {
             Err("its size is the whole machine's; see 'make test-guest'".to_owned())
@@ -150,8 +150,8 @@ fn bpf() -> Result<(), String> {
 }
 
 /// A file of `/proc/net` that a part of the kernel makes when it is there.
-fn has_file(name: &str, module: &str) -> Result<(), String> {
-    match fs::exists(format!("/proc/thread-self/net/{name}")) {
+fn has_file(path: &str, module: &str) -> Result<(), String> {
+    match fs::exists(path) {
         Ok(true) => Ok(()),
         _ => Err(format!("this kernel has it not, or not loaded: modprobe {module}")),
     }

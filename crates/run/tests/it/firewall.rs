@@ -14,8 +14,8 @@ use crate::sessions::{balances, run, side};
 const TABLE: u64 = 700;
 const TRIED: u64 = 1000;
 
-/// How sessions are opened that stay open.
-const HELD: &str = "rate: 2000/s, count: 1000, timeout: 1500ms, hold: 4s";
+/// How sessions are opened that stay open, and how long the run takes.
+const HELD: [&str; 2] = ["rate: 2000/s, count: 1000, timeout: 1500ms, hold: 4s", "5s"];
 
 /// What `command` does in the namespace of the router, which has to like it.
 pub fn at_router(bed: &Testbed, command: &str) -> String {
@@ -26,8 +26,14 @@ pub fn at_router(bed: &Testbed, command: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Sessions that stay open, more than the firewall has room for, whose rule for them is `rule`. `held` says how they are opened.
-pub fn through_a_firewall(bed: &Testbed, rule: &str, translates: bool, held: &str) -> Report {
+/// Sessions that stay open, more than the firewall has room for, whose rule for them is `rule`. `held` says how they are opened, and
+/// `time` how long the run takes.
+pub fn through_a_firewall(
+    bed: &Testbed,
+    rule: &str,
+    translates: bool,
+    [held, time]: [&str; 2],
+) -> Report {
     at_router(bed, "nft add table ip wall");
     at_router(bed, "nft add chain ip wall forward { type filter hook forward priority 0 ; }");
     at_router(bed, &format!("nft add rule ip wall forward {rule} drop"));
@@ -48,7 +54,7 @@ pub fn through_a_firewall(bed: &Testbed, rule: &str, translates: bool, held: &st
     let report = run(
         bed,
         &format!(
-            "ports:\n{}{}sessions:\n  held: {{ {group} }}\nrun: {{ time: 5s }}\n",
+            "ports:\n{}{}sessions:\n  held: {{ {group} }}\nrun: {{ time: {time} }}\n",
             port("a", &bed.a.link.name, "10.77.1.254"),
             port("b", &bed.b.link.name, "10.77.2.254"),
         ),
