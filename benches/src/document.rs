@@ -28,6 +28,8 @@ pub struct Heading {
     pub elapsed: Duration,
     /// Whether it is the whole benchmark.
     pub in_full: bool,
+    /// Whether too little is measured for figures that others cite.
+    pub is_trial: bool,
     /// The machine's load average of a minute before it began, where the system tells it.
     pub load: Option<f64>,
     /// Whose tools are listed.
@@ -99,12 +101,11 @@ pub fn document(
 }
 
 fn introduction(out: &mut String, bench: &Bench, heading: &Heading) -> fmt::Result {
-    let Heading { command, started, elapsed, in_full, load, .. } = heading;
-    if !in_full {
-        writeln!(
-            out,
-            "> A part or a trial of the benchmark, not the whole: its figures are not to be cited.\n"
-        )?;
+    let Heading { command, started, elapsed, in_full, is_trial, load, .. } = heading;
+    if *is_trial {
+        writeln!(out, "> A trial of the benchmark: its figures are not to be cited.\n")?;
+    } else if !in_full {
+        writeln!(out, "> Some chapters of the benchmark.\n")?;
     }
     let machine = Machine::observe();
     let cpus = machine.cpu.online.as_ref().map(|online| online.cpus().len());

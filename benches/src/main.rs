@@ -124,6 +124,7 @@ fn run(options: &Options) -> Result<(), Failure> {
         load,
         peers: options.peers(),
         in_full: options.in_full(),
+        is_trial: options.is_trial(),
     };
     let file = options.file();
     let text = document(&bench, &heading, &chapters, file.as_deref())?;

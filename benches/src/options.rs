@@ -198,6 +198,12 @@ impl Options {
         self.only.is_empty() && self.named.is_none() && !shorter
     }
 
+    /// Whether too little is measured for figures that others cite: a single measurement is the machine's mood.
+    pub fn is_trial(&self) -> bool {
+        let shorter = self.rounds() < CITED_ROUNDS || self.time() < CITED;
+        self.quick || self.named.is_some() || shorter
+    }
+
     /// Length of one measurement.
     pub fn time(&self) -> Duration {
         let default = if self.quick { TRIAL } else { FULL };
@@ -223,6 +229,9 @@ impl Options {
 /// stand on more than one or two of them.
 const ROUNDS: usize = 5;
 const FULL: Duration = Duration::from_secs(2);
+/// The least that a page of some chapters is made of.
+const CITED_ROUNDS: usize = 3;
+const CITED: Duration = Duration::from_secs(1);
 const TRIAL: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
