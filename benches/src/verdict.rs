@@ -13,6 +13,8 @@ pub enum Outcome {
     /// It was missed, and what the machine does by itself is beyond it already; the figure is no more than
     /// [`NEAR_NOISE`] times that.
     Noise,
+    /// It was missed, and the bare loop beside it, which does less than anybody who could meet it, misses it too: with this figure.
+    Floor(String),
     /// It could not be measured, for this reason.
     Unmeasured(String),
 }
@@ -53,6 +55,15 @@ impl Verdict {
         }
     }
 
+    /// The same, where a bare loop beside it comes to `floor`, which is beyond the target too.
+    #[must_use]
+    pub fn or_floor(self, floor: Option<String>) -> Verdict {
+        match (&self.outcome, floor) {
+            (Outcome::Missed, Some(floor)) => Verdict { outcome: Outcome::Floor(floor), ..self },
+            _ => self,
+        }
+    }
+
     /// Of a target that could not be measured.
     pub fn unmeasured(target: impl Into<String>, why: impl Into<String>) -> Verdict {
         let outcome = Outcome::Unmeasured(why.into());
@@ -68,6 +79,7 @@ pub fn table(verdicts: &[Verdict]) -> Table {
             Outcome::Met => "met".to_owned(),
             Outcome::Missed => "**missed**".to_owned(),
             Outcome::Noise => "missed, by the machine's noise alone".to_owned(),
+            Outcome::Floor(floor) => format!("missed, and by the bare loop too: {floor}"),
             Outcome::Unmeasured(why) => format!("not measured: {why}"),
         };
         table.row(vec![verdict.target.clone(), verdict.figure.clone(), outcome]);
@@ -87,8 +99,12 @@ pub fn count(verdicts: &[Verdict]) -> String {
             "{count} missed by the machine's noise alone (at most {NEAR_NOISE} times what it explains), "
         ),
     };
+    let floor = match of(|outcome| matches!(outcome, Outcome::Floor(_))) {
+        0 => String::new(),
+        count => format!("{count} missed that the bare loop beside it misses too, "),
+    };
     let unmeasured = of(|outcome| matches!(outcome, Outcome::Unmeasured(_)));
-    format!("{met} met, {missed} missed, {noise}{unmeasured} not measured.")
+    format!("{met} met, {missed} missed, {noise}{floor}{unmeasured} not measured.")
 }
 
 #[cfg(test)]
@@ -106,6 +122,17 @@ mod tests {
         let text = table(&verdicts).to_string();
         assert!(text.contains("| met ") && text.contains("| **missed** "), "{text}");
         assert!(text.contains("not measured: no such program"), "{text}");
+    }
+
+    #[test]
+    fn what_a_bare_loop_misses_is_said() {
+        let missed = || Verdict::of("x ≤ 3", "15", false);
+        let verdicts = [missed().or_floor(Some("6 ×".to_owned())), missed().or_floor(None)];
+        assert!(count(&verdicts).starts_with("0 met, 1 missed, 1 missed that the bare loop"));
+        let text = table(&verdicts).to_string();
+        assert!(text.contains("| missed, and by the bare loop too: 6 × |"), "{text}");
+        let met = Verdict::of("x ≤ 3", "2", true).or_floor(Some("6 ×".to_owned()));
+        assert_eq!(met.outcome, Outcome::Met);
     }
 
     #[test]

@@ -148,7 +148,15 @@ pub fn measure(bench: &mut Bench) -> Chapter {
                 floor.name()
             );
             verdicts.push(match ratio(&measured, at, (who, floor)) {
-                Some(ratio) => Verdict::of(target, format::ratio(&ratio), ratio.median <= most),
+                Some(of_ours) => {
+                    let bare = match who {
+                        Who::Sessions(tcp) => ratio(&measured, at, (Who::Bare(tcp), floor)),
+                        Who::Frames(_) | Who::Bare(_) => None,
+                    };
+                    let bare = bare.filter(|bare| bare.median > most);
+                    Verdict::of(target, format::ratio(&of_ours), of_ours.median <= most)
+                        .or_floor(bare.map(|bare| format::ratio(&bare)))
+                }
                 None => {
                     let one = place(at, who).and_then(|place| measured.get(place));
                     Verdict::unmeasured(target, one.map(Measured::reason).unwrap_or_default())
