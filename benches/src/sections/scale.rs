@@ -7,6 +7,7 @@ use wirebeat_report::pictures::scale::Unit;
 use wirebeat_report::pictures::series::{Height, Line, over_time};
 use wirebeat_report::pictures::thin::Span;
 use wirebeat_testbed::Program;
+use wirebeat_units::human;
 
 use super::{Chapter, held};
 use crate::bare_walk::bare_walk;
@@ -252,6 +253,7 @@ fn growth(took: &Scale, sessions: usize) -> Picture {
     let lines = (0..).zip(PARTS);
     let lines: Vec<Line> =
         lines.map(|(part, name)| Line { name: name.to_owned(), spans: of(part) }).collect();
+    let sessions = human::count(sessions as u64);
     let title = format!("Memory of {sessions} sessions with both ends, in GB");
     over_time("memory", &title, &lines, Unit::Count, Height::FromZero)
 }
