@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStderr, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -207,4 +209,25 @@ fn few_file_descriptors_are_told_before_the_start() {
     }
     // nobody listens there, and that is a result
     assert_eq!(load(136).0, Some(0));
+}
+
+/// A server that has no descriptor left accepts late, which is its own failure and not that of its clients: it says so.
+#[test]
+fn servers_that_run_out_of_file_descriptors_say_so() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let line = format!("ulimit -n 300; exec \"$0\" serve echo --listen {free} --time 3s");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &line, env!("CARGO_BIN_EXE_wirebeat")]).stdout(Stdio::piped());
+    let server = shell.stderr(Stdio::null()).spawn().unwrap();
+    let first = (0..200).find_map(|_| {
+        thread::sleep(Duration::from_millis(10));
+        TcpStream::connect(free).ok()
+    });
+    let all: Vec<TcpStream> = (0..400).map_while(|_| TcpStream::connect(free).ok()).collect();
+    thread::sleep(Duration::from_millis(500));
+    assert!(first.is_some() && !all.is_empty());
+    drop((first, all));
+    let report = String::from_utf8(server.wait_with_output().unwrap().stdout).unwrap();
+    let words = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("no file descriptor or memory for more connections"), "{report}");
 }

@@ -66,7 +66,7 @@ pub(super) fn needs(page: &mut Page, spec: &SessionSpec, group: &SessionGroup, r
     let descriptors = if both { "two" } else { "one" };
     let open = match most {
         Some(most) => format!("at most {}{beyond}", human::count(most)),
-        None => match rate.map(|rate| rate * pauses(spec, group)).filter(|open| *open > 0.0) {
+        None => match rate.map(|rate| rate * open_for(spec, group)).filter(|open| *open > 0.0) {
             Some(open) => {
                 format!("about {} by their pauses alone, and no limit", flow::number(open.ceil()))
             }
@@ -91,6 +91,15 @@ pub(super) fn needs(page: &mut Page, spec: &SessionSpec, group: &SessionGroup, r
     if spec.from.is_some() {
         page.fact("ports", &ports(spec, group, rate));
     }
+}
+
+/// For how many seconds a session is open by its pauses alone while others still start.
+fn open_for(spec: &SessionSpec, group: &SessionGroup) -> f64 {
+    let starting = match group.stop < Nanos::MAX {
+        true => group.stop.saturating_sub(group.start).get() as f64 / 1e9,
+        false => f64::INFINITY,
+    };
+    pauses(spec, group).min(starting)
 }
 
 /// What ends of ours take by themselves; `None`: nothing beside buffers of the system.

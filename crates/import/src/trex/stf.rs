@@ -590,14 +590,16 @@ impl<'a> Reader<'a, '_, '_> {
         })
     }
 
-    /// The `w` of a template: how many flows begin at a time.
+    /// The `w` of a template: with sessions how many begin at a time, and packet by packet how many in turn share their addresses.
     pub(super) fn burst(&self, template: &Template<'_>) -> Result<NonZeroU32, ScriptError> {
-        let w = match template.keys.get("w") {
+        let given = match template.keys.get("w") {
             None | Some(Value::Null) => return Ok(NonZeroU32::MIN),
-            Some(w) => w.as_u64().and_then(|w| u32::try_from(w).ok()).and_then(NonZeroU32::new),
+            Some(given) => given,
         };
+        let w = given.as_u64().and_then(|w| u32::try_from(w).ok()).and_then(NonZeroU32::new);
         w.ok_or_else(|| {
-            let why = fault!("it is not a number of flows that begin at a time"; "write a whole number from 1 to {}", u32::MAX);
+            let given = printable(&given.to_string());
+            let why = fault!("'w: {given}' is not a number of flows"; "write a whole number from 1 to {}", u32::MAX);
             self.wrong("w", Some(template.number), why)
         })
     }

@@ -108,7 +108,14 @@ fn a_limit_is_users_that_pause_as_long_as_all_of_them_take_to_start() {
     }
     for w in ["0", "-1", "18446744073709551615", "many"] {
         let why = why(&format!("{GENERATOR}{TEMPLATE}      w : {w}\n"));
-        assert!(why.starts_with("p.yaml:10: it is not a number of flows that begin"), "{why}");
+        let begins = format!(
+            "p.yaml:10: 'w: {}' is not a number of flows",
+            match w {
+                "many" => "\"many\"",
+                number => number,
+            }
+        );
+        assert!(why.starts_with(&begins), "{why}");
     }
     let many = of(&format!("{GENERATOR}{TEMPLATE}      limit : 20000000\n"));
     assert!(first(&many).users.is_none());

@@ -52,6 +52,10 @@ pub(crate) trait Carrier: Stack + Debug {
     fn done_so_far(&self) -> Option<StackLook> {
         None
     }
+    /// How often it accepted no connections for a while, because there was no file descriptor or memory for one.
+    fn accepts_paused(&self) -> u64 {
+        0
+    }
     /// What became of sends without a copy of a group's clients and of its servers; `None` where none were asked for.
     fn zero_copies(&self, _group: ProfileId) -> Option<[SessionZeroCopy; 2]> {
         None
@@ -61,6 +65,10 @@ pub(crate) trait Carrier: Stack + Debug {
 impl Carrier for HostStack {
     fn counted(&self) -> Option<Counted> {
         None
+    }
+
+    fn accepts_paused(&self) -> u64 {
+        self.counters().accepts_paused
     }
 
     fn zero_copies(&self, group: ProfileId) -> Option<[SessionZeroCopy; 2]> {
@@ -106,6 +114,10 @@ impl Carrier for TlsStack<AnyCarrier> {
 
     fn done_so_far(&self) -> Option<StackLook> {
         self.stack.0.done_so_far()
+    }
+
+    fn accepts_paused(&self) -> u64 {
+        self.stack.0.accepts_paused()
     }
 
     fn zero_copies(&self, group: ProfileId) -> Option<[SessionZeroCopy; 2]> {

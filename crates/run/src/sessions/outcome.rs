@@ -45,6 +45,7 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
     let in_no_time = finished.iter().any(|worker| worker.ended.is_some());
     let gates = finished.iter().find_map(|worker| worker.gates.as_ref()).unwrap_or(&run.gates);
     let gates = Arc::clone(gates);
+    let mut accepts_paused: u64 = finished.iter().map(|worker| worker.accepts_paused).sum();
     for worker in &finished {
         counted.extend(worker.counted.iter().cloned());
         if let Some(message) = &worker.error {
@@ -119,6 +120,18 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
                             "no file descriptor; see docs/sessions.md, 'What the system decides'"
                         }
                     }
+                ),
+            ));
+        }
+        // of all servers of a thread together: said once
+        if accepts_paused > 0 && side == SessionEnd::Server && plan.stack == StackChoice::Host {
+            accepts_paused = 0;
+            group.notes.push((
+                FindingKind::SessionsFailedHere,
+                format!(
+                    "sessions '{}': this machine had no file descriptor or memory for more connections, and accepted them late: peers \
+                     waited to connect or to be answered; see 'ulimit -n'",
+                    plan.name
                 ),
             ));
         }

@@ -114,6 +114,8 @@ pub(super) struct Finished {
     pub(super) counted: Vec<(String, Counted)>,
     /// Sends without a copy, by the numbers of groups that have any.
     pub(super) zero_copies: Vec<(usize, End, SessionZeroCopy)>,
+    /// How often it accepted no connections for a while, because there was no file descriptor or memory for one.
+    pub(super) accepts_paused: u64,
     /// When it ended, where that was on a virtual clock.
     pub(super) ended: Option<Nanos>,
     /// The counts at the end, likewise.
@@ -409,6 +411,7 @@ fn run(
         summaries: turning.converse.programs.summaries(),
         counted: counted.into_iter().map(|counted| (job.port.clone(), counted)).collect(),
         zero_copies,
+        accepts_paused: turning.converse.stack.0.accepts_paused(),
         error,
         ..Finished::default()
     }
