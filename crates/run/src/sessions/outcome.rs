@@ -329,6 +329,8 @@ struct Span {
 struct Starting {
     /// How many a second, where that was said; users start as sessions end.
     rate: Option<f64>,
+    /// For how long as many as were due start at a steady rate, in bursts as well; zero where it is none.
+    due: Nanos,
     /// When they were to end.
     stop: Nanos,
 }
@@ -342,7 +344,7 @@ impl Starting {
         let by_time = planned.min(ended.saturating_sub(start)).max(last);
         // the last start has its gap as the others have
         let gap = self.rate.map_or(Nanos::ZERO, |rate| Nanos::new((1e9 / rate).round() as u64));
-        let by_count = last.saturating_add(gap);
+        let by_count = last.saturating_add(gap).max(self.due);
         match done {
             // though nothing is waited for after the last start
             true => by_count.min(planned.max(last)),
@@ -395,7 +397,10 @@ fn described(
             let reached = plan.until.is_some_and(|until| summary.counts.established >= until);
             let done = reached || summary.counts.due >= plan.count;
             let last = at(summary.last_opened).saturating_sub(start);
-            Some(Starting { rate, stop }.took(start, last, ended, done))
+            let steady = rate.filter(|_| offered.is_some_and(|(_, steady)| steady));
+            let due = steady.map_or(0.0, |rate| summary.counts.due as f64 / rate * 1e9);
+            let starting = Starting { rate, due: Nanos::new(due.round() as u64), stop };
+            Some(starting.took(start, last, ended, done))
         }
         true => None,
         // others' clients start when they like
@@ -440,7 +445,7 @@ mod tests {
     fn starts_are_over_the_time_in_which_there_were_to_be_some() {
         let [second, ended] = [1, 4].map(Nanos::from_secs);
         let stop = Nanos::from_secs(5);
-        let each_second = Starting { rate: Some(1.0), stop };
+        let each_second = Starting { rate: Some(1.0), due: Nanos::ZERO, stop };
         let took = |of: &Starting, start, last, ended, done| of.took(start, last, ended, done);
         // the last of five ended at once, and the run with it
         assert_eq!(took(&each_second, Nanos::ZERO, ended, ended, false), stop);
@@ -453,8 +458,13 @@ mod tests {
         // a run that was stopped while there were to be more
         assert_eq!(took(&each_second, second, Nanos::ZERO, ended, false), Nanos::from_secs(3));
         // users start until the stop, and what is open then ends later
-        let users = Starting { rate: None, stop };
+        let users = Starting { rate: None, due: Nanos::ZERO, stop };
         assert_eq!(took(&users, Nanos::ZERO, ended, Nanos::from_secs(20), false), stop);
+        // five in bursts of which the last came at 3 s, or four of them expired: the plan took five seconds
+        let bursts = Starting { rate: Some(1.0), due: stop, stop };
+        let third = Nanos::from_secs(3);
+        assert_eq!(took(&bursts, Nanos::ZERO, third, ended, false), stop);
+        assert_eq!(took(&bursts, Nanos::ZERO, third, ended, true), stop);
         // a server: eleven in ten seconds are one in a second
         let accepted = accepting(11, second, Nanos::from_secs(11)).unwrap();
         assert_eq!(accepted, Nanos::from_secs(11));
