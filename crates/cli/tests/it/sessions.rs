@@ -219,7 +219,7 @@ fn servers_that_run_out_of_file_descriptors_say_so() {
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", &line, env!("CARGO_BIN_EXE_wirebeat")]).stdout(Stdio::piped());
     let server = shell.stderr(Stdio::null()).spawn().unwrap();
-    let first = (0..200).find_map(|_| {
+    let first = (0..1000).find_map(|_| {
         thread::sleep(Duration::from_millis(10));
         TcpStream::connect(free).ok()
     });
