@@ -218,15 +218,14 @@ fn servers_that_run_out_of_file_descriptors_say_so() {
     let line = format!("ulimit -n 300; exec \"$0\" serve echo --listen {free} --time 3s");
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", &line, env!("CARGO_BIN_EXE_wirebeat")]).stdout(Stdio::piped());
-    let server = shell.stderr(Stdio::null()).spawn().unwrap();
-    let first = (0..1000).find_map(|_| {
-        thread::sleep(Duration::from_millis(10));
-        TcpStream::connect(free).ok()
-    });
+    let mut server = shell.stderr(Stdio::piped()).spawn().unwrap();
+    // it says when it listens; kept open, so that it can go on telling
+    let mut said = BufReader::new(server.stderr.take().unwrap());
+    said.read_line(&mut String::new()).unwrap();
     let all: Vec<TcpStream> = (0..400).map_while(|_| TcpStream::connect(free).ok()).collect();
     thread::sleep(Duration::from_millis(500));
-    assert!(first.is_some() && !all.is_empty());
-    drop((first, all));
+    assert_eq!(all.len(), 400);
+    drop(all);
     let report = String::from_utf8(server.wait_with_output().unwrap().stdout).unwrap();
     let words = report.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("no file descriptor or memory for more connections"), "{report}");
