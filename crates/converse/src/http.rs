@@ -172,8 +172,10 @@ impl Conversations {
         }
         if closes {
             // not all requests were made, and no further one can be
-            let by_peer = matches!(after, After::Keep | After::Close);
-            let fate = if by_peer { Fate::ClosedEarly } else { Fate::Malformed };
+            let fate = match after {
+                After::Doubtful | After::Tunnel => Fate::Malformed,
+                After::Keep | After::Close => Fate::ClosedEarly,
+            };
             return self.give_up(now, key, fate);
         }
         let think = op.think.and_then(|think| side.script.times.get(usize::from(think)));

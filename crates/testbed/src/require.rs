@@ -149,7 +149,7 @@ fn bpf() -> Result<(), String> {
     }
 }
 
-/// A file of `/proc/net` that a part of the kernel makes when it is there.
+/// A file of `/proc` that a part of the kernel, the module `module`, makes when it is there.
 fn has_file(path: &str, module: &str) -> Result<(), String> {
     match fs::exists(path) {
         Ok(true) => Ok(()),

@@ -6,7 +6,7 @@ use wirebeat_units::Nanos;
 
 use super::memory::Memory;
 use crate::conversations::Conversations;
-use crate::stack::{Action, Connection, ConnectionStats, Programs, Reason, TlsEvent};
+use crate::stack::{Action, Connection, ConnectionStats, Programs, Reason, SessionKey, TlsEvent};
 use crate::{Converse, End, Waiting};
 
 /// When runs begin on the virtual clock.
@@ -401,24 +401,35 @@ fn servers_wait_for_clients_that_keep_silent_by_plan() {
     assert_eq!((client.counts.in_order, server.counts.in_order), (5, 5));
 }
 
+/// The programs of a scenario, and its first session, which is connected to a server of somebody else's.
+fn lone_client(text: &str) -> (Conversations, SessionKey) {
+    let scenario = Scenario::from_yaml(text, "").unwrap();
+    let sessions = compile_sessions(&scenario, &Files::default()).unwrap();
+    let mut programs = Conversations::new(&sessions, Shard::WHOLE, BEGIN, None);
+    programs.start(BEGIN, 0, BEGIN, 0);
+    let Some(Action::Connect { session, .. }) = programs.next_action() else { panic!() };
+    programs.established(BEGIN, session, Connection(1));
+    (programs, session)
+}
+
+/// The network takes all that the session has to say.
+fn ask(programs: &mut Conversations, session: SessionKey) {
+    let mut scratch = [0; 1000];
+    let asked = programs.payload(session, 0, &mut scratch).len() as u64;
+    assert!(asked > 0);
+    programs.taken(BEGIN, session, asked);
+}
+
 /// A body whose end nothing but the close says is whole only where TLS says so too.
 #[test]
 fn a_body_that_tls_cut_is_no_response() {
     for (is_cut, counted) in [(true, (0, 1, 0)), (false, (1, 0, 1))] {
         let text = "ports: { a: {} }\nsessions: { x: { from: a, servers: { addresses: 10.0.2.9, ports: 443 }, program: http, count: 1, \
                     tls: true } }\n";
-        let scenario = Scenario::from_yaml(text, "").unwrap();
-        let sessions = compile_sessions(&scenario, &Files::default()).unwrap();
-        let mut programs = Conversations::new(&sessions, Shard::WHOLE, BEGIN, None);
-        programs.start(BEGIN, 0, BEGIN, 0);
-        let Some(Action::Connect { session, .. }) = programs.next_action() else { panic!() };
-        programs.established(BEGIN, session, Connection(1));
+        let (mut programs, session) = lone_client(text);
         let completed = TlsEvent::Completed { resumed: false, suite: "TLS13_AES_128_GCM_SHA256" };
         programs.tls(BEGIN, session, completed);
-        let mut scratch = [0; 1000];
-        let asked = programs.payload(session, 0, &mut scratch).len() as u64;
-        assert!(asked > 0);
-        programs.taken(BEGIN, session, asked);
+        ask(&mut programs, session);
         programs.received(BEGIN, session, b"HTTP/1.1 200 OK\r\n\r\nhalf a page");
         if is_cut {
             programs.tls(BEGIN, session, TlsEvent::Truncated);
@@ -448,15 +459,8 @@ fn a_response_that_leaves_no_way_to_go_on_is_malformed() {
     ] {
         let text = "ports: { a: {} }\nsessions: { x: { from: a, servers: { addresses: 10.0.2.9, ports: 80 }, count: 1, \
                     program: { http: { requests: 2 } } } }\n";
-        let scenario = Scenario::from_yaml(text, "").unwrap();
-        let sessions = compile_sessions(&scenario, &Files::default()).unwrap();
-        let mut programs = Conversations::new(&sessions, Shard::WHOLE, BEGIN, None);
-        programs.start(BEGIN, 0, BEGIN, 0);
-        let Some(Action::Connect { session, .. }) = programs.next_action() else { panic!() };
-        programs.established(BEGIN, session, Connection(1));
-        let mut scratch = [0; 1000];
-        let asked = programs.payload(session, 0, &mut scratch).len() as u64;
-        programs.taken(BEGIN, session, asked);
+        let (mut programs, session) = lone_client(text);
+        ask(&mut programs, session);
         programs.received(BEGIN, session, response.as_bytes());
         while programs.next_action().is_some() {}
         programs.ended(BEGIN, session, Reason::Aborted, ConnectionStats::default());

@@ -1,7 +1,7 @@
 //! What sessions need of the machine: open connections, memory and ports.
 
 use wirebeat_traffic::compile::memory::of_end as end_memory;
-use wirebeat_traffic::compile::pauses::pauses;
+use wirebeat_traffic::compile::pauses::{pauses, until_stop};
 use wirebeat_traffic::program::script::{Op, SessionGroup};
 use wirebeat_traffic::scenario::session::program::{Direction, HttpBody};
 use wirebeat_traffic::scenario::session::{
@@ -64,9 +64,10 @@ pub(super) fn needs(page: &mut Page, spec: &SessionSpec, group: &SessionGroup, r
     };
     let both = spec.from.is_some() && spec.to.is_some() && spec.transport != Transport::Udp;
     let descriptors = if both { "two" } else { "one" };
+    let while_others_start = pauses(spec, group).min(until_stop(group).unwrap_or(f64::INFINITY));
     let open = match most {
         Some(most) => format!("at most {}{beyond}", human::count(most)),
-        None => match rate.map(|rate| rate * open_for(spec, group)).filter(|open| *open > 0.0) {
+        None => match rate.map(|rate| rate * while_others_start).filter(|open| *open > 0.0) {
             Some(open) => {
                 format!("about {} by their pauses alone, and no limit", flow::number(open.ceil()))
             }
@@ -91,15 +92,6 @@ pub(super) fn needs(page: &mut Page, spec: &SessionSpec, group: &SessionGroup, r
     if spec.from.is_some() {
         page.fact("ports", &ports(spec, group, rate));
     }
-}
-
-/// For how many seconds a session is open by its pauses alone while others still start.
-fn open_for(spec: &SessionSpec, group: &SessionGroup) -> f64 {
-    let starting = match group.stop < Nanos::MAX {
-        true => group.stop.saturating_sub(group.start).get() as f64 / 1e9,
-        false => f64::INFINITY,
-    };
-    pauses(spec, group).min(starting)
 }
 
 /// What ends of ours take by themselves; `None`: nothing beside buffers of the system.
@@ -196,9 +188,7 @@ fn ports(spec: &SessionSpec, group: &SessionGroup, rate: Option<f64>) -> String 
     let needed = spec.count.map_or(f64::MAX, |count| count.get() as f64);
     let needed = needed.min(rate * time_wait.get() as f64 / 1e9);
     // until the run ends no more are taken than it starts
-    let started = (group.stop < Nanos::MAX)
-        .then(|| rate * group.stop.saturating_sub(group.start).get() as f64 / 1e9);
-    let needed = started.map_or(needed, |started| needed.min(started));
+    let needed = needed.min(until_stop(group).map_or(f64::MAX, |time| rate * time));
     let verdict = match needed > there as f64 {
         true => {
             ". TOO FEW: sessions will fail here; give 'clients' more addresses, the servers more ports, or 'tcp: { reset: true }'"

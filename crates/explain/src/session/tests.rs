@@ -61,6 +61,15 @@ fn what_ends_with_its_group_is_no_number() {
     assert!(page.contains("to the server as much as there is time for"), "{page}");
 }
 
+/// No more can be open than start.
+#[test]
+fn sessions_that_outlast_the_run_are_as_many_as_start() {
+    let page = explained(
+        "{ from: a, to: b, servers: { ports: 80 }, rate: 10/s, stop: 1s, program: { messages: { messages: 4294967295 } } }",
+    );
+    assert!(page.contains("about 10 by their pauses alone"), "{page}");
+}
+
 #[test]
 fn ports_wait_as_long_as_time_wait_of_our_own_tcp_says() {
     let of = |time: &str| {

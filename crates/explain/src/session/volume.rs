@@ -1,10 +1,10 @@
 //! How much a session says, and the bandwidth at the planned rate.
 
-use wirebeat_traffic::compile::pauses::pauses;
+use wirebeat_traffic::compile::pauses::{pauses, until_stop};
 use wirebeat_traffic::compile::volume::{MSS, Volume, Volumes};
 use wirebeat_traffic::program::script::SessionGroup;
 use wirebeat_traffic::scenario::session::{ProgramSpec, SessionSpec, Transport};
-use wirebeat_units::{Layer, Nanos, human};
+use wirebeat_units::{Layer, human};
 
 use crate::flow;
 use crate::page::Page;
@@ -50,10 +50,7 @@ pub(super) fn data(
     // Sessions that last longer than they go on starting are never all at the full rate: their data is spread over that time.
     let lasts = pauses(spec, group);
     let starting = spec.count.map_or(f64::MAX, |count| count.get() as f64 / starts);
-    let starting = match group.stop < Nanos::MAX {
-        true => starting.min(group.stop.saturating_sub(group.start).get() as f64 / 1e9),
-        false => starting,
-    };
+    let starting = starting.min(until_stop(group).unwrap_or(f64::MAX));
     let rate = if lasts > starting { starts * starting / lasts } else { starts };
     let each = match lasts > 0.0 {
         true => format!(", each {} at least by its pauses", human::time(lasts * 1e9)),

@@ -106,15 +106,14 @@ fn a_limit_is_users_that_pause_as_long_as_all_of_them_take_to_start() {
         let why = why(&format!("{GENERATOR}{TEMPLATE}      limit : {limit}\n"));
         assert!(why.starts_with("p.yaml:10: it is no number of flows"), "{why}");
     }
-    for w in ["0", "-1", "18446744073709551615", "many"] {
+    for (w, shown) in [
+        ("0", "0"),
+        ("-1", "-1"),
+        ("18446744073709551615", "18446744073709551615"),
+        ("many", "\"many\""),
+    ] {
         let why = why(&format!("{GENERATOR}{TEMPLATE}      w : {w}\n"));
-        let begins = format!(
-            "p.yaml:10: 'w: {}' is not a number of flows",
-            match w {
-                "many" => "\"many\"",
-                number => number,
-            }
-        );
+        let begins = format!("p.yaml:10: 'w: {shown}' is not a number of flows");
         assert!(why.starts_with(&begins), "{why}");
     }
     let many = of(&format!("{GENERATOR}{TEMPLATE}      limit : 20000000\n"));

@@ -360,7 +360,7 @@ pub enum FindingKind {
     LinkDown,
     /// This machine had no port, file descriptor or memory for sessions: the tester's failure, not the peer's.
     SessionsFailedHere,
-    /// Sessions were not opened, because too many were open or they were too late.
+    /// Sessions were not opened: too many were open, a limit held them back until starts ended, or the tester was too late.
     SessionsExpired,
     /// Received bytes were not what they should be.
     PayloadDamaged,

@@ -227,7 +227,7 @@ pub struct SessionStarts {
     /// Sessions that were due to start; absent at the end that accepts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<u64>,
-    /// Those of them that were not opened, because too many were open or they were too late; absent at the end that accepts.
+    /// Those of them that were not opened; absent at the end that accepts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expired: Option<u64>,
     /// Why they expired; absent where none did.

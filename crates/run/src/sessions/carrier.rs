@@ -52,9 +52,9 @@ pub(crate) trait Carrier: Stack + Debug {
     fn done_so_far(&self) -> Option<StackLook> {
         None
     }
-    /// How often it accepted no connections for a while, because there was no file descriptor or memory for one.
-    fn accepts_paused(&self) -> u64 {
-        0
+    /// Whether it accepted no connections for a while, because there was no file descriptor or memory for one.
+    fn accepted_late(&self) -> bool {
+        false
     }
     /// What became of sends without a copy of a group's clients and of its servers; `None` where none were asked for.
     fn zero_copies(&self, _group: ProfileId) -> Option<[SessionZeroCopy; 2]> {
@@ -67,8 +67,8 @@ impl Carrier for HostStack {
         None
     }
 
-    fn accepts_paused(&self) -> u64 {
-        self.counters().accepts_paused
+    fn accepted_late(&self) -> bool {
+        self.counters().accepts_paused > 0
     }
 
     fn zero_copies(&self, group: ProfileId) -> Option<[SessionZeroCopy; 2]> {
@@ -116,8 +116,8 @@ impl Carrier for TlsStack<AnyCarrier> {
         self.stack.0.done_so_far()
     }
 
-    fn accepts_paused(&self) -> u64 {
-        self.stack.0.accepts_paused()
+    fn accepted_late(&self) -> bool {
+        self.stack.0.accepted_late()
     }
 
     fn zero_copies(&self, group: ProfileId) -> Option<[SessionZeroCopy; 2]> {

@@ -45,7 +45,6 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
     let in_no_time = finished.iter().any(|worker| worker.ended.is_some());
     let gates = finished.iter().find_map(|worker| worker.gates.as_ref()).unwrap_or(&run.gates);
     let gates = Arc::clone(gates);
-    let mut accepts_paused: u64 = finished.iter().map(|worker| worker.accepts_paused).sum();
     for worker in &finished {
         counted.extend(worker.counted.iter().cloned());
         if let Some(message) = &worker.error {
@@ -123,18 +122,6 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
                 ),
             ));
         }
-        // of all servers of a thread together: said once
-        if accepts_paused > 0 && side == SessionEnd::Server && plan.stack == StackChoice::Host {
-            accepts_paused = 0;
-            group.notes.push((
-                FindingKind::SessionsFailedHere,
-                format!(
-                    "sessions '{}': this machine had no file descriptor or memory for more connections, and accepted them late: peers \
-                     waited to connect or to be answered; see 'ulimit -n'",
-                    plan.name
-                ),
-            ));
-        }
         let counts = &summary.counts;
         let nothing = counts.sent_bytes == 0 && counts.delivered_bytes == 0;
         if plan.program == "bulk" && side == SessionEnd::Client && nothing && counts.established > 0
@@ -163,6 +150,19 @@ pub(super) fn report(mut run: PreparedSessions, outcome: Outcome) -> Report {
             group.notes.push((FindingKind::SessionsNotBegun, never_began(&run, plan, &summaries)));
         }
         groups.push(group);
+    }
+    // servers of a thread have their descriptors together: it is said once
+    let mut servers = groups.iter_mut().filter(|group| {
+        group.end == SessionEnd::Server
+            && !group.over_udp
+            && group.stack == StackChoice::Host.name()
+    });
+    if finished.iter().any(|worker| worker.accepted_late)
+        && let Some(group) = servers.next()
+    {
+        let why = "this machine had no file descriptor or memory for more connections of its servers, and accepted them late: peers \
+                   waited to connect or to be answered; see 'ulimit -n'";
+        group.notes.push((FindingKind::SessionsFailedHere, why.to_owned()));
     }
     let events: u64 = groups.iter().map(|group| group.summary.counts.opened).sum();
     let (costs, spent) = facts::cost(&cpu, events);

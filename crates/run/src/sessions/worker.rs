@@ -114,8 +114,8 @@ pub(super) struct Finished {
     pub(super) counted: Vec<(String, Counted)>,
     /// Sends without a copy, by the numbers of groups that have any.
     pub(super) zero_copies: Vec<(usize, End, SessionZeroCopy)>,
-    /// How often it accepted no connections for a while, because there was no file descriptor or memory for one.
-    pub(super) accepts_paused: u64,
+    /// Whether it accepted no connections for a while, because there was no file descriptor or memory for one.
+    pub(super) accepted_late: bool,
     /// When it ended, where that was on a virtual clock.
     pub(super) ended: Option<Nanos>,
     /// The counts at the end, likewise.
@@ -411,7 +411,7 @@ fn run(
         summaries: turning.converse.programs.summaries(),
         counted: counted.into_iter().map(|counted| (job.port.clone(), counted)).collect(),
         zero_copies,
-        accepts_paused: turning.converse.stack.0.accepts_paused(),
+        accepted_late: turning.converse.stack.0.accepted_late(),
         error,
         ..Finished::default()
     }
@@ -439,11 +439,12 @@ fn ended(groups: &[SessionGroup], group: &SessionGroup, depth: usize) -> Nanos {
 }
 
 /// Whether an interval has just ended or is about to: then who watches wants to know how long responses took. At other times nobody does,
-/// and a distribution has some hundred numbers.
-fn is_at_edge(elapsed: Nanos, interval: Nanos) -> bool {
+/// and a distribution has some hundred numbers. Where a turn takes long, as where the system takes its time for each connection, the next
+/// one may pass over an edge.
+fn is_at_edge(elapsed: Nanos, interval: Nanos, turn: Nanos) -> bool {
     let length = interval.get().max(1);
     let since = elapsed.get() % length;
-    since.min(length - since) <= 2 * SHOWN.get()
+    since.min(length - since) <= turn.max(SHOWN).get().saturating_mul(2)
 }
 
 /// The loop of a thread, until it is done.
@@ -592,9 +593,8 @@ impl Turning<'_> {
         self.look(now);
         if now.saturating_sub(self.shown) >= SHOWN {
             self.show_counts(now);
-            // a turn as long as that, as where the system takes its time for each connection, may pass over an edge
-            let was_long = now.saturating_sub(before) >= SHOWN;
-            if was_long || is_at_edge(now.saturating_sub(self.begin), self.job.interval) {
+            let turn = now.saturating_sub(before);
+            if is_at_edge(now.saturating_sub(self.begin), self.job.interval, turn) {
                 self.show_response_times();
             }
         }
@@ -652,12 +652,15 @@ mod tests {
     #[test]
     fn response_times_are_shown_where_intervals_end_and_begin() {
         let second = Nanos::from_secs(1);
-        for (ms, shown) in
+        let ms = Nanos::from_millis;
+        for (at, shown) in
             [(0, true), (20, true), (21, false), (979, false), (980, true), (3015, true)]
         {
-            assert_eq!(is_at_edge(Nanos::from_millis(ms), second), shown, "{ms} ms");
+            assert_eq!(is_at_edge(ms(at), second, Nanos::ZERO), shown, "{at} ms");
         }
+        // a turn of 70 ms from there on passes over the end
+        assert!(is_at_edge(ms(950), second, ms(70)) && !is_at_edge(ms(850), second, ms(70)));
         // of short intervals all the time
-        assert!((0..1000).all(|ms| is_at_edge(Nanos::from_millis(ms), Nanos::from_millis(40))));
+        assert!((0..1000).all(|at| is_at_edge(ms(at), ms(40), Nanos::ZERO)));
     }
 }

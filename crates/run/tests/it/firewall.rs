@@ -10,12 +10,21 @@ use wirebeat_testbed::{Capability, Options as Cable, Testbed, require};
 
 use crate::sessions::{balances, run, side};
 
-/// How many connections the firewall lets through at a time, and how many are tried.
+/// How many connections the firewall lets through at a time.
 const TABLE: u64 = 700;
-const TRIED: u64 = 1000;
 
-/// How sessions are opened that stay open, and how long the run takes.
-const HELD: [&str; 2] = ["rate: 2000/s, count: 1000, timeout: 1500ms, hold: 4s", "5s"];
+/// Sessions that stay open, more than a firewall has room for.
+pub struct Held {
+    /// How many are tried.
+    pub tried: u64,
+    /// How they are opened: keys of their group.
+    pub keys: &'static str,
+    /// How long the run takes.
+    pub time: &'static str,
+}
+
+const HELD: Held =
+    Held { tried: 1000, keys: "rate: 2000/s, timeout: 1500ms, hold: 4s", time: "5s" };
 
 /// What `command` does in the namespace of the router, which has to like it.
 pub fn at_router(bed: &Testbed, command: &str) -> String {
@@ -26,14 +35,9 @@ pub fn at_router(bed: &Testbed, command: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Sessions that stay open, more than the firewall has room for, whose rule for them is `rule`. `held` says how they are opened, and
-/// `time` how long the run takes.
-pub fn through_a_firewall(
-    bed: &Testbed,
-    rule: &str,
-    translates: bool,
-    [held, time]: [&str; 2],
-) -> Report {
+/// Sessions through a firewall that drops what `rule` says.
+pub fn through_a_firewall(bed: &Testbed, rule: &str, translates: bool, held: &Held) -> Report {
+    let Held { tried, keys, time } = held;
     at_router(bed, "nft add table ip wall");
     at_router(bed, "nft add chain ip wall forward { type filter hook forward priority 0 ; }");
     at_router(bed, &format!("nft add rule ip wall forward {rule} drop"));
@@ -43,7 +47,7 @@ pub fn through_a_firewall(
     }
     let group = format!(
         "from: a, to: b, stack: own, pair: payload, clients: {{ addresses: 10.77.1.100-10.77.1.109 }}, \
-         servers: {{ addresses: 10.77.2.100-10.77.2.101, ports: 80 }}, {held}, \
+         servers: {{ addresses: 10.77.2.100-10.77.2.101, ports: 80 }}, count: {tried}, {keys}, \
          program: {{ request-response: {{ request: 100B, response: 200B }} }}"
     );
     let port = |name: &str, interface: &str, gateway: &str| {
@@ -86,8 +90,8 @@ fn rule() -> String {
 fn the_size_of_a_firewalls_table_is_found_to_the_session() {
     require!(Capability::NetworkNamespaces, Capability::Program("nft"));
     let bed = Testbed::router(&Cable::default()).unwrap();
-    let report = through_a_firewall(&bed, &rule(), false, HELD);
-    finds_the_size(&report, TABLE, TRIED);
+    let report = through_a_firewall(&bed, &rule(), false, &HELD);
+    finds_the_size(&report, TABLE, HELD.tried);
     let ruleset = at_router(&bed, "nft list ruleset");
     assert!(ruleset.contains("ct count over 700 drop"), "{ruleset}");
 }
@@ -96,8 +100,8 @@ fn the_size_of_a_firewalls_table_is_found_to_the_session() {
 fn the_size_is_found_through_address_translation_too() {
     require!(Capability::NetworkNamespaces, Capability::Program("nft"));
     let bed = Testbed::router(&Cable::default()).unwrap();
-    let report = through_a_firewall(&bed, &rule(), true, HELD);
-    finds_the_size(&report, TABLE, TRIED);
+    let report = through_a_firewall(&bed, &rule(), true, &HELD);
+    finds_the_size(&report, TABLE, HELD.tried);
     // both ends of each session are put together by the number in its first bytes: the server sees another address
     let pairs = side(&report, "held", SessionEnd::Client).pairs.unwrap();
     assert_eq!((pairs.paired, pairs.in_order, pairs.equal), (TABLE, TABLE, TABLE), "{pairs:#?}");
@@ -117,7 +121,7 @@ fn the_example_finds_the_size_of_a_firewalls_table() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/firewall-table.yaml");
     let mut text = fs::read_to_string(example).unwrap();
     for (from, to) in [
-        ("tried: 300000", format!("tried: {TRIED}")),
+        ("tried: 300000", format!("tried: {}", HELD.tried)),
         ("a: { interface: ${a}", format!("a: {{ namespace: a, interface: {}", bed.a.link.name)),
         ("b: { interface: ${b}", format!("b: {{ namespace: b, interface: {}", bed.b.link.name)),
         ("timeout: 3s", "timeout: 1500ms".to_owned()),
@@ -130,5 +134,5 @@ fn the_example_finds_the_size_of_a_firewalls_table() {
     }
     let report = run(&bed, &text, &Stop::new());
     balances(&report);
-    finds_the_size(&report, TABLE, TRIED);
+    finds_the_size(&report, TABLE, HELD.tried);
 }

@@ -5,19 +5,18 @@ use std::fs;
 use wirebeat_testbed::{Capability, Options as Cable, Testbed, require};
 
 use super::note;
-use crate::firewall::{at_router, finds_the_size, through_a_firewall};
+use crate::firewall::{Held, at_router, finds_the_size, through_a_firewall};
 
 /// How many connections the kernel keeps at a time (nf_conntrack-sysctl of the kernel's documentation).
 const MAX: &str = "/proc/sys/net/netfilter/nf_conntrack_max";
 
-/// The size that a test sets, and how many sessions are tried.
+/// The size that the test sets.
 const SIZE: u64 = 300;
-const TRIED: u64 = 450;
 
 /// Slow enough for an emulated machine, and held until the last of those that find no room has given up.
-const HELD: [&str; 2] = ["rate: 100/s, count: 450, timeout: 4s, hold: 20s", "26s"];
+const HELD: Held = Held { tried: 450, keys: "rate: 100/s, timeout: 4s, hold: 20s", time: "26s" };
 
-/// Of what has no place in the table the kernel makes no packet of a connection: SYNs it drops by itself.
+/// The kernel itself drops a SYN that finds no room; what belongs to no entry is invalid.
 const INVALID: &str = "ct state invalid";
 
 /// Sets the size, and puts it back.
@@ -48,13 +47,14 @@ fn a_table_that_is_full_is_found_to_the_session() {
     for translates in [false, true] {
         let bed = Testbed::router(&Cable::default()).unwrap();
         let _size = Size::set(SIZE);
-        let report = through_a_firewall(&bed, INVALID, translates, HELD);
-        finds_the_size(&report, SIZE, TRIED);
+        let report = through_a_firewall(&bed, INVALID, translates, &HELD);
+        finds_the_size(&report, SIZE, HELD.tried);
         let kept = at_router(&bed, "cat /proc/sys/net/netfilter/nf_conntrack_count");
         assert_eq!(kept.trim(), SIZE.to_string());
         let how = if translates { "with" } else { "without" };
         note(&format!(
-            "conntrack, {how} address translation: of {TRIED} sessions {SIZE} were established through a table of {SIZE} entries"
+            "conntrack, {how} address translation: of {} sessions {SIZE} were established through a table of {SIZE} entries",
+            HELD.tried
         ));
     }
 }

@@ -22,16 +22,13 @@ fn misbehaves_for(of: &Misbehave, group: &SessionGroup) -> f64 {
     match (of.forged(), of.time()) {
         (Some(forged), _) => f64::from(forged.segments.get()) * mean_seconds(&forged.gap),
         (None, Some(time)) => time.get() as f64 / 1e9,
-        (None, None) => until_stop(group),
+        (None, None) => until_stop(group).unwrap_or(0.0),
     }
 }
 
-/// For how many seconds a session lasts that ends with its group; zero where nobody knows.
-fn until_stop(group: &SessionGroup) -> f64 {
-    match group.stop < Nanos::MAX {
-        true => group.stop.saturating_sub(group.start).get() as f64 / 1e9,
-        false => 0.0,
-    }
+/// For how many seconds a group goes on until its stop; `None` where it has none.
+pub fn until_stop(group: &SessionGroup) -> Option<f64> {
+    (group.stop < Nanos::MAX).then(|| group.stop.saturating_sub(group.start).get() as f64 / 1e9)
 }
 
 fn mean_seconds(time: &Duration) -> f64 {
@@ -57,7 +54,7 @@ pub fn pauses(spec: &SessionSpec, group: &SessionGroup) -> f64 {
     let between =
         |count: u32, time: &Option<Duration>| f64::from(count - count.min(1)) * mean(time);
     let program = match &spec.program {
-        endless if endless.is_endless() => until_stop(group),
+        endless if endless.is_endless() => until_stop(group).unwrap_or(0.0),
         ProgramSpec::Http(http) => between(http.requests.get(), &http.think),
         ProgramSpec::RequestResponse(exchange) => between(exchange.requests.get(), &exchange.think),
         ProgramSpec::Echo(echo) => between(echo.messages.get(), &echo.gap),
